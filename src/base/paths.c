@@ -1,0 +1,53 @@
+/* Places: see paths.h. */
+#include "base/paths.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* out = value of `own`, or of `xdg` + tail, or HOME + home_tail. */
+static int place(char out[PATH_MAX], const char *own, const char *xdg, const char *tail, const char *home_tail, struct err *err)
+{
+        const char *v = own ? getenv(own) : NULL, *t = "";
+        int n;
+
+        if (!v || !*v) {
+                v = getenv(xdg);
+                t = tail;
+        }
+        if (!v || !*v) {
+                v = getenv("HOME");
+                t = home_tail;
+        }
+        if (!v || v[0] != '/')
+                return err_set(err, "no place for %s: set HOME (or %s) to an absolute path", tail + 1, own ? own : xdg);
+        n = snprintf(out, PATH_MAX, "%s%s", v, t);
+        return n < 0 || n >= PATH_MAX - 64 ? err_set(err, "%s is too long a path", own ? own : xdg) : 0;
+}
+
+int paths_find(struct paths *out, const char *config_override, struct err *err)
+{
+        struct paths p;
+        const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+        if (config_override) {
+                if (snprintf(p.config, sizeof(p.config), "%s", config_override) >= (int)sizeof(p.config))
+                        return err_set(err, "--config is too long a path");
+        } else if (place(p.config, "BROME_CONFIG", "XDG_CONFIG_HOME", "/brome/brome.conf", "/.config/brome/brome.conf", err) < 0) {
+                return -1;
+        }
+        if (place(p.state, "BROME_STATE", "XDG_STATE_HOME", "/brome", "/.local/state/brome", err) < 0)
+                return -1;
+        if (getenv("BROME_RUNTIME") || (runtime && *runtime && access(runtime, W_OK | X_OK) == 0)) {
+                if (place(p.runtime, "BROME_RUNTIME", "XDG_RUNTIME_DIR", "/brome", "/.cache/brome/run", err) < 0)
+                        return -1;
+        } else if (snprintf(p.runtime, sizeof(p.runtime), "%s/run", p.state) >= (int)sizeof(p.runtime) - 64) {
+                return err_set(err, "BROME_STATE is too long a path");
+        }
+        /* A socket address holds 107 bytes. */
+        if (strlen(p.runtime) > 107 - sizeof("/bromed.sock"))
+                return err_set(err, "the runtime folder %s is too long a path for a socket; set BROME_RUNTIME to a shorter one", p.runtime);
+        *out = p;
+        return 0;
+}

@@ -1,0 +1,17 @@
+/* Where brome keeps things. XDG places, or BROME_CONFIG (a file), BROME_STATE, BROME_RUNTIME (folders) for a hermetic set-up. */
+#ifndef BROME_BASE_PATHS_H
+#define BROME_BASE_PATHS_H
+
+#include "base/err.h"
+#include <limits.h>
+
+struct paths {
+        char config[PATH_MAX];  /* brome.conf */
+        char state[PATH_MAX];   /* journal.db, workspaces/NAME/…; mode 0700 */
+        char runtime[PATH_MAX]; /* bromed.sock, bromed.lock, bromed.log; mode 0700 */
+};
+
+/* Fills *out from the environment (config_override may be NULL). Makes no folder. 0, or -1 with the reason. */
+int paths_find(struct paths *out, const char *config_override, struct err *err) __attribute__((warn_unused_result));
+
+#endif
