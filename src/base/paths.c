@@ -51,3 +51,28 @@ int paths_find(struct paths *out, const char *config_override, struct err *err)
         *out = p;
         return 0;
 }
+
+int paths_program(char out[PATH_MAX], const char *name, struct err *err)
+{
+        static const char *const tail[] = { "/../libexec/brome/", "/" };
+        const char *fixed = getenv("BROME_LIBEXEC");
+        char exe[PATH_MAX - 256], *slash;
+        ssize_t n;
+
+        if (fixed && *fixed) {
+                if (snprintf(out, PATH_MAX, "%s/%s", fixed, name) < PATH_MAX && access(out, X_OK) == 0)
+                        return 0;
+                return err_set(err, "%s is not in BROME_LIBEXEC (%s)", name, fixed);
+        }
+        n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+        if (n <= 0)
+                return err_set(err, "cannot find the folder of brome's programs: /proc is not mounted");
+        exe[n] = 0;
+        slash = strrchr(exe, '/');
+        if (slash)
+                *slash = 0;
+        for (size_t i = 0; i < sizeof(tail) / sizeof(tail[0]); i++)
+                if (snprintf(out, PATH_MAX, "%s%s%s", exe, tail[i], name) < PATH_MAX && access(out, X_OK) == 0)
+                        return 0;
+        return err_set(err, "%s is not installed beside brome (looked in %s/../libexec/brome and %s)", name, exe, exe);
+}

@@ -14,4 +14,8 @@ struct paths {
 /* Fills *out from the environment (config_override may be NULL). Makes no folder. 0, or -1 with the reason. */
 int paths_find(struct paths *out, const char *config_override, struct err *err) __attribute__((warn_unused_result));
 
+/* The folder of our programs: BROME_LIBEXEC, else ../libexec/brome beside the running program's folder, else that folder itself.
+ * out gets "<folder>/<name>". */
+int paths_program(char out[PATH_MAX], const char *name, struct err *err) __attribute__((warn_unused_result));
+
 #endif
