@@ -11,11 +11,12 @@
 #include "wire/h1.h"
 #include "wire/path.h"
 
-enum upgrade {
-        UPGRADE_NONE,      /* also h2c, which is a hint that may be passed over (RFC 9113 §3.1) */
-        UPGRADE_WEBSOCKET, /* GET with Upgrade: websocket, or extended CONNECT (RFC 8441); method is GET here */
-        UPGRADE_OTHER,     /* named in `protocol`; never written to HTTP/1.x */
-        UPGRADE_COUNT
+enum wire_upgrade {
+        WIRE_UPGRADE_NONE,      /* also h2c, which is a hint that may be passed over (RFC 9113 §3.1) */
+        WIRE_UPGRADE_WEBSOCKET, /* GET with Upgrade: websocket, or extended CONNECT (RFC 8441); method is GET here */
+        WIRE_UPGRADE_OTHER,     /* named in `protocol`; written to HTTP/2 as extended CONNECT, never to HTTP/1.x */
+        WIRE_UPGRADE_TUNNEL,    /* plain CONNECT, on the link only: no path */
+        WIRE_UPGRADE_COUNT
 };
 
 struct request {
@@ -26,7 +27,7 @@ struct request {
         struct headers headers;
         enum body_kind body; /* NONE, LENGTH or CHUNKED */
         uint64_t length;     /* with BODY_LENGTH */
-        enum upgrade upgrade;
+        enum wire_upgrade upgrade;
         struct slice protocol; /* token of the Upgrade or :protocol */
         struct slice ws_key;   /* Sec-WebSocket-Key as sent; empty from HTTP/2: set one (ws_key) before request_to_h1 */
         bool expect_continue;  /* there is a body and the client waits for 100 */
@@ -42,7 +43,8 @@ struct request_flow {
         const struct authority *to; /* as claims.flow */
         size_t to_n;
         const struct authority *sni; /* NULL: none sent */
-        bool link; /* between the doors: the scheme is that of :scheme, and any :protocol may be named */
+        bool link; /* between the doors (HTTP/2 only): the scheme is that of :scheme, any :protocol may be named, plain CONNECT is
+                    * served, brome-* fields stay. Elsewhere brome-* fields are dropped */
 };
 
 enum wire_reason request_from_h1(struct arena *a, const struct h1_head *h, const struct request_flow *f, struct request *out) __attribute__((warn_unused_result));
@@ -53,8 +55,9 @@ enum wire_reason request_from_h2(struct arena *a, const struct headers *block, b
 /* Origin form, Host first. The body's framing is req->body: for CHUNKED use chunk_write. 0 or -1 (buffer, or an upgrade that has no
  * HTTP/1.x form). */
 int request_to_h1(struct buf *b, const struct request *req, bool keep_alive) __attribute__((warn_unused_result));
-/* Pseudo-headers first, ready for nghttp2. Names and values borrow from req or stand in the arena. */
-enum wire_reason request_to_h2(struct arena *a, const struct request *req, struct headers *out) __attribute__((warn_unused_result));
+/* Pseudo-headers first, ready for nghttp2. Names and values borrow from req or stand in the arena. link: :authority always with its
+ * port (docs/CONTROL.md). */
+enum wire_reason request_to_h2(struct arena *a, const struct request *req, bool link, struct headers *out) __attribute__((warn_unused_result));
 
 /* GET, HEAD or OPTIONS as an effect: no body, no upgrade, no override. */
 bool request_is_read_only(const struct request *req);

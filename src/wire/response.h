@@ -17,9 +17,10 @@ struct response {
 
 static inline bool response_is_interim(const struct response *r) { return r->status < 200 && !r->upgraded; }
 
-/* req is the request as it was sent on that leg (method, upgrade, ws_key). */
+/* req is the request as it was sent on that leg (method, upgrade, ws_key). brome-* fields are dropped but on the link. */
 enum wire_reason response_from_h1(struct arena *a, const struct h1_head *h, const struct request *req, struct response *out) __attribute__((warn_unused_result));
-enum wire_reason response_from_h2(struct arena *a, const struct headers *block, bool end_stream, const struct request *req, struct response *out)
+enum wire_reason response_from_h2(struct arena *a, const struct headers *block, bool end_stream, const struct request *req, bool link,
+                                  struct response *out)
         __attribute__((warn_unused_result));
 
 /* req is the request as it came on that leg. *how says how to write the body: NONE, LENGTH, CHUNKED, or CLOSE (HTTP/1.0 clients: then
