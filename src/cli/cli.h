@@ -1,0 +1,70 @@
+/* The command line: a table of commands (commands.tbl), one file a command, results on standard output, everything else on standard error.
+ * A command returns its exit code; it prints its own error with cli_fail and never exits by itself. */
+#ifndef BROME_CLI_CLI_H
+#define BROME_CLI_CLI_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/paths.h"
+#include "base/slice.h"
+#include <getopt.h>
+
+/* Exit codes (brome(1) lists them). `run`, `exec` and `shell` pass the command's own code through, 128 + N for signal N. */
+enum {
+        EXIT_OK = 0,
+        EXIT_NO = 1,         /* the answer is no: refused by the rules, findings, nothing there */
+        EXIT_USAGE_ = 64,    /* the command line is wrong */
+        EXIT_CONFIG_ = 65,   /* the configuration or the rules are wrong */
+        EXIT_HOST = 69,      /* this machine lacks something; see brome doctor */
+        EXIT_INTERNAL = 70,
+        EXIT_DAEMON = 75,    /* the supervisor cannot be reached or refused */
+        EXIT_BROME = 125,    /* run, exec, shell: brome itself failed before the command ran */
+        EXIT_CANNOT_RUN = 126,
+        EXIT_NOT_FOUND = 127,
+};
+
+struct cli {
+        struct paths paths;
+        const char *config_override; /* --config FILE */
+        bool json;                   /* --json was given before or after the command */
+        const struct cli_command *command;
+};
+
+struct cli_command {
+        const char *name; /* "trace ls" */
+        int (*run)(struct cli *cli, int argc, char **argv); /* argv[0] is the command's last word */
+        const char *usage;
+        const char *help;
+};
+
+/* "brome: text" on standard error; returns code. */
+int cli_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* "brome trace ls: text", then the usage line; returns EXIT_USAGE_. */
+int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void cli_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Writes the buffer to standard output and clears it. 0, or -1 when the reader went away. */
+int cli_flush(struct buf *out);
+bool cli_colour(void); /* standard output is a terminal and NO_COLOR is unset */
+
+/* One option of a command. --json is everybody's. */
+struct cli_option {
+        const char *name; /* without dashes */
+        char letter;      /* 0: none */
+        bool value;       /* takes one */
+        const char **text;             /* where the value goes; NULL: see many and flag */
+        bool *flag;
+        const char **many; size_t *many_count, many_max; /* may be given again and again */
+};
+/* Parses options up to the first operand (or "--"); returns the index of the first operand in argv, or -1 after printing the usage error. */
+int cli_options(struct cli *cli, int argc, char **argv, const struct cli_option *options, size_t count);
+/* "2h", "30m", "1d", "45s" or RFC 3339 → microseconds since 1970. */
+int cli_since(const char *text, int64_t *out_us, struct err *err) __attribute__((warn_unused_result));
+/* Workspace names: [a-z0-9][a-z0-9-]{0,62}. */
+bool cli_name_ok(const char *name);
+
+/* The commands themselves. */
+#define COMMAND(name, fn, usage, help) int fn(struct cli *cli, int argc, char **argv);
+#include "cli/commands.tbl"
+#undef COMMAND
+
+#endif

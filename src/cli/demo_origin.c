@@ -1,0 +1,154 @@
+/* The demonstration's server: see demo_origin.h. One connection at a time, one request each, HTTP/1.1. It serves only what brome demo asks. */
+#include "cli/demo_origin.h"
+#include "base/addr.h"
+#include "base/buf.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { HEAD_BYTES = 16 * 1024, READ_SECONDS = 5 };
+
+static int add_names(X509 *cert, const char *const *names)
+{
+        struct buf text;
+        X509_EXTENSION *san;
+        int ok;
+
+        buf_init(&text, 0);
+        for (size_t i = 0; names[i]; i++)
+                buf_addf(&text, "%sDNS:%s", i ? "," : "", names[i]);
+        buf_add(&text, "", 1);
+        san = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, (const char *)buf_slice(&text).p);
+        ok = san && X509_add_ext(cert, san, -1);
+        X509_EXTENSION_free(san);
+        buf_fini(&text);
+        return ok ? 0 : -1;
+}
+
+static X509 *make_cert(EVP_PKEY *key, const char *const *names)
+{
+        X509 *cert = X509_new();
+        X509_NAME *subject;
+
+        if (!cert)
+                return NULL;
+        subject = X509_get_subject_name(cert);
+        if (X509_set_version(cert, 2) && ASN1_INTEGER_set(X509_get_serialNumber(cert), 1) && X509_gmtime_adj(X509_getm_notBefore(cert), -3600) &&
+            X509_gmtime_adj(X509_getm_notAfter(cert), 86400) && X509_set_pubkey(cert, key) &&
+            X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const unsigned char *)"brome demo", -1, -1, 0) &&
+            X509_set_issuer_name(cert, subject) && add_names(cert, names) == 0 && X509_sign(cert, key, EVP_sha256()))
+                return cert;
+        X509_free(cert);
+        return NULL;
+}
+
+static SSL_CTX *make_tls(const char *ca_path, const char *const *names, struct err *err)
+{
+        SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+        EVP_PKEY *key = EVP_EC_gen("P-256");
+        X509 *cert = key ? make_cert(key, names) : NULL;
+        FILE *f = fopen(ca_path, "we");
+        int ok = ctx && cert && f && SSL_CTX_use_certificate(ctx, cert) && SSL_CTX_use_PrivateKey(ctx, key) && PEM_write_X509(f, cert);
+
+        if (f && fclose(f) != 0)
+                ok = 0;
+        X509_free(cert);
+        EVP_PKEY_free(key);
+        if (ok)
+                return ctx;
+        SSL_CTX_free(ctx);
+        err_set(err, "the demonstration's certificate could not be made in %s", ca_path);
+        return NULL;
+}
+
+static int listen_local(uint16_t *port, struct err *err)
+{
+        struct sockaddr_storage sa;
+        struct addr loopback = addr_v4(0x7f000001);
+        socklen_t n = addr_to_sockaddr(&sa, &loopback, 0, false);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if (fd < 0 || bind(fd, (struct sockaddr *)&sa, n) < 0 || listen(fd, 16) < 0 || getsockname(fd, (struct sockaddr *)&sa, &n) < 0 ||
+            addr_from_sockaddr(&loopback, port, (struct sockaddr *)&sa, n) < 0) {
+                err_sys(err, errno, "cannot listen on 127.0.0.1");
+                fd_close(&fd);
+        }
+        return fd;
+}
+
+/* Reads a request's head, answers with what was asked. */
+static void serve(SSL *ssl)
+{
+        char head[HEAD_BYTES + 1], body[256], answer[512];
+        size_t at = 0;
+        int n;
+
+        head[0] = 0;
+        while (at < HEAD_BYTES && !strstr(head, "\r\n\r\n")) {
+                n = SSL_read(ssl, head + at, (int)(HEAD_BYTES - at));
+                if (n <= 0)
+                        return;
+                at += (size_t)n;
+                head[at] = 0;
+        }
+        head[strcspn(head, "\r\n")] = 0;
+        n = (int)strcspn(head, " ");
+        snprintf(body, sizeof(body), "the origin got: %.*s %.*s\n", n, head, (int)strcspn(head + n + 1, " "), head + n + 1);
+        n = snprintf(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s", strlen(body), body);
+        if (n > 0 && SSL_write(ssl, answer, n) > 0)
+                SSL_shutdown(ssl);
+}
+
+static _Noreturn void serve_forever(int listener, SSL_CTX *ctx)
+{
+        struct timeval patience = { READ_SECONDS, 0 };
+
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+                _exit(1);
+        for (;;) {
+                int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+                SSL *ssl = SSL_new(ctx);
+                if (fd >= 0 && ssl && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0 && SSL_set_fd(ssl, fd) && SSL_accept(ssl) == 1)
+                        serve(ssl);
+                SSL_free(ssl);
+                fd_close(&fd);
+        }
+}
+
+int demo_origin_start(struct demo_origin *o, const char *ca_path, const char *const *names, struct err *err)
+{
+        SSL_CTX *ctx = make_tls(ca_path, names, err);
+        int listener;
+
+        *o = (struct demo_origin){ 0 };
+        if (!ctx)
+                return -1;
+        listener = listen_local(&o->port, err);
+        if (listener >= 0) {
+                o->pid = fork();
+                if (o->pid == 0)
+                        serve_forever(listener, ctx);
+                if (o->pid < 0)
+                        err_sys(err, errno, "cannot start the demonstration's server");
+        }
+        fd_close(&listener);
+        SSL_CTX_free(ctx);
+        return o->pid > 0 ? 0 : -1;
+}
+
+void demo_origin_stop(struct demo_origin *o)
+{
+        if (o->pid > 0) {
+                kill(o->pid, SIGKILL);
+                waitpid(o->pid, NULL, 0);
+        }
+        o->pid = 0;
+}

@@ -1,0 +1,290 @@
+/* brome rules show, set, edit: the live rules of a workspace. */
+#include "cli/cli.h"
+#include "base/esc.h"
+#include "base/fd.h"
+#include "cli/local.h"
+#include "cli/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Operands: a workspace and perhaps a file. */
+static int operands(struct cli *cli, int argc, char **argv, int least, int most)
+{
+        int at = cli_options(cli, argc, argv, NULL, 0);
+
+        if (at < 0)
+                return at;
+        if (argc - at < least || argc - at > most) {
+                cli_usage(cli, argc - at < least ? "something is missing" : "too many words");
+                return -1;
+        }
+        if (!cli_name_ok(argv[at])) {
+                cli_usage(cli, "`%s` is no workspace's name", esc_str(argv[at]));
+                return -1;
+        }
+        return at;
+}
+
+/* The rules in force; *generation for a later set. */
+static int fetch(struct cli *cli, struct control *c, const char *workspace, struct buf *text, struct chan_msg *answer)
+{
+        struct err err = ERR_INIT;
+        int fd, rc = session_call(cli, c, "rules.show", json_pack("{s:s}", "workspace", workspace), SLICE_EMPTY, answer);
+
+        if (rc != EXIT_OK)
+                return rc;
+        fd = chan_take_fd(answer, 0);
+        if (fd < 0 || fd_read_all(fd, text, 16 * 1024 * 1024, &err) < 0) {
+                fd_close(&fd);
+                chan_msg_fini(answer);
+                return cli_fail(EXIT_INTERNAL, "the rules could not be read: %s", err.text);
+        }
+        fd_close(&fd);
+        return EXIT_OK;
+}
+
+static long long hits_of(const struct chan_msg *answer, size_t index)
+{
+        json_t *pair;
+        size_t i;
+
+        json_array_foreach(json_object_get(answer->body, "hits"), i, pair)
+                if (json_integer_value(json_array_get(pair, 0)) == (json_int_t)index)
+                        return json_integer_value(json_array_get(pair, 1));
+        return 0;
+}
+
+static void print_rules(struct cli *cli, struct slice text, const struct chan_msg *answer)
+{
+        bool counted = json_array_size(json_object_get(answer->body, "hits")) > 0;
+        size_t index = 0;
+
+        while (text.n) {
+                ptrdiff_t nl = slice_find(text, '\n');
+                struct slice line = nl < 0 ? text : slice_first(text, (size_t)nl);
+                bool is_default = slice_starts(line, SLICE_LIT("default "));
+                long long hits = is_default ? hits_of(answer, (size_t)-1) : hits_of(answer, index);
+                if (cli->json) {
+                        json_t *o = json_pack("{s:s%, s:I}", "rule", line.p, line.n, "hits", (json_int_t)hits);
+                        char *json = json_dumps(o, JSON_COMPACT);
+                        puts(json ? json : "");
+                        free(json);
+                        json_decref(o);
+                } else if (counted) {
+                        printf("%8lld  %s\n", hits, esc(line));
+                } else {
+                        printf("%s\n", esc(line));
+                }
+                if (!is_default)
+                        index++;
+                text = slice_skip(text, line.n + 1);
+        }
+}
+
+int cmd_rules_show(struct cli *cli, int argc, char **argv)
+{
+        struct control c = { .fd = -1 };
+        struct chan_msg answer;
+        struct buf text;
+        int at = operands(cli, argc, argv, 1, 1), rc;
+
+        if (at < 0)
+                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        buf_init(&text, 0);
+        rc = session_connect(cli, &c, true);
+        if (rc == EXIT_OK)
+                rc = fetch(cli, &c, argv[at], &text, &answer);
+        if (rc == EXIT_OK) {
+                print_rules(cli, buf_slice(&text), &answer);
+                chan_msg_fini(&answer);
+        }
+        control_close(&c);
+        buf_fini(&text);
+        return rc;
+}
+
+static int put(struct cli *cli, struct control *c, const char *workspace, struct slice text, long long base)
+{
+        struct chan_msg answer;
+        json_t *body = json_pack("{s:s}", "workspace", workspace);
+        long long cut;
+        int rc;
+
+        if (base >= 0)
+                json_object_set_new(body, "base_generation", json_integer(base));
+        rc = session_call(cli, c, "rules.set", body, text.n ? text : SLICE_LIT("\n"), &answer);
+        if (rc != EXIT_OK)
+                return rc;
+        cut = chan_int(&answer, "cut", 0);
+        if (cut)
+                cli_note("the new rules are in force; %lld open connection%s they forbid were cut", cut, cut == 1 ? "" : "s");
+        else
+                cli_note("the new rules are in force");
+        chan_msg_fini(&answer);
+        return EXIT_OK;
+}
+
+int cmd_rules_set(struct cli *cli, int argc, char **argv)
+{
+        struct control c = { .fd = -1 };
+        struct diags errors = { 0 };
+        struct err err = ERR_INIT;
+        struct buf text;
+        int at = operands(cli, argc, argv, 2, 2), rc;
+
+        if (at < 0)
+                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        (void)errors;
+        buf_init(&text, 0);
+        if (local_read(argv[at + 1], &text, &err) < 0)
+                rc = cli_fail(EXIT_USAGE_, "%s", err.text);
+        else
+                rc = session_connect(cli, &c, true);
+        if (rc == EXIT_OK)
+                rc = put(cli, &c, argv[at], buf_slice(&text), -1);
+        control_close(&c);
+        buf_fini(&text);
+        return rc;
+}
+
+/* Runs argv and waits; its wait status, or -1. */
+static int run_tool(const char *const *argv)
+{
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0) {
+                execvp(argv[0], (char *const *)argv);
+                _exit(127);
+        }
+        while (pid > 0 && waitpid(pid, &status, 0) < 0)
+                if (errno != EINTR)
+                        return -1;
+        return pid > 0 ? status : -1;
+}
+
+static int edit_file(const char *path)
+{
+        const char *editor = getenv("VISUAL") && *getenv("VISUAL") ? getenv("VISUAL") : getenv("EDITOR") && *getenv("EDITOR") ? getenv("EDITOR") : "vi";
+        /* The variable may hold options; the shell splits them, the file name goes in as a parameter. */
+        char script[1024];
+        const char *argv[] = { "sh", "-c", script, "brome-edit", path, NULL };
+
+        if (snprintf(script, sizeof(script), "exec %s \"$1\"", editor) >= (int)sizeof(script))
+                return -1;
+        return run_tool(argv) == 0 ? 0 : -1;
+}
+
+/* A private file with the text; its path in out. */
+static int spill(char *out, size_t size, const char *what, struct slice text)
+{
+        const char *tmp = getenv("TMPDIR") && *getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+        int fd;
+
+        if (snprintf(out, size, "%s/brome-%s-XXXXXX", tmp, what) >= (int)size)
+                return -1;
+        fd = mkostemp(out, O_CLOEXEC);
+        if (fd < 0)
+                return -1;
+        if (fd_write_all(fd, text.p, text.n) < 0)
+                fd_close(&fd);
+        fd_close(&fd);
+        return 0;
+}
+
+enum answer { ANSWER_YES, ANSWER_NO, ANSWER_AGAIN };
+
+static enum answer confirm(const char *question, const char *keys)
+{
+        char line[16];
+
+        fprintf(stderr, "brome: %s ", question);
+        if (!fgets(line, sizeof(line), stdin))
+                return ANSWER_NO;
+        if (line[0] == 'y' || line[0] == 'Y')
+                return ANSWER_YES;
+        return strchr(keys, 'e') && (line[0] == 'e' || line[0] == 'E') ? ANSWER_AGAIN : ANSWER_NO;
+}
+
+/* Edit until the text parses and the person agrees; 0 when *text is to be set, else an exit code. */
+static int edit_loop(struct cli *cli, const char *workspace, const char *path, const char *before, struct buf *text, bool *changed)
+{
+        struct err err = ERR_INIT;
+
+        for (;;) {
+                struct diags errors = { 0 };
+                struct policy *p;
+                const char *diff[] = { "diff", "-u", "--label", "in force", "--label", "edited", before, path, NULL };
+                int rc;
+                if (edit_file(path) < 0)
+                        return cli_fail(EXIT_USAGE_, "the editor failed; set EDITOR");
+                p = local_rules(path, &errors, &err);
+                if (!p) {
+                        local_diags(&errors);
+                        if (confirm("these rules do not parse; nothing has changed. [e]dit again or [q]uit?", "e") != ANSWER_AGAIN)
+                                return EXIT_CONFIG_;
+                        continue;
+                }
+                policy_lint(p, &errors);
+                policy_free(p);
+                if (errors.total)
+                        local_diags(&errors);
+                rc = run_tool(diff);
+                *changed = rc != 0;
+                if (!*changed)
+                        return EXIT_OK;
+                switch (confirm("put these rules in force? [y]es, [e]dit again, [n]o", "e")) {
+                case ANSWER_AGAIN: continue;
+                case ANSWER_NO: return EXIT_NO;
+                case ANSWER_YES: break;
+                }
+                (void)workspace;
+                (void)cli;
+                buf_clear(text);
+                return fd_read_file(path, text, 16 * 1024 * 1024, &err) < 0 ? cli_fail(EXIT_INTERNAL, "%s", err.text) : EXIT_OK;
+        }
+}
+
+int cmd_rules_edit(struct cli *cli, int argc, char **argv)
+{
+        struct control c = { .fd = -1 };
+        struct chan_msg answer;
+        struct buf text;
+        char path[PATH_MAX], before[PATH_MAX];
+        bool changed = false;
+        long long generation;
+        int at = operands(cli, argc, argv, 1, 1), rc;
+
+        if (at < 0)
+                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        buf_init(&text, 0);
+        rc = session_connect(cli, &c, true);
+        if (rc == EXIT_OK)
+                rc = fetch(cli, &c, argv[at], &text, &answer);
+        if (rc == EXIT_OK) {
+                generation = chan_int(&answer, "generation", -1);
+                chan_msg_fini(&answer);
+                if (spill(path, sizeof(path), "rules", buf_slice(&text)) < 0 || spill(before, sizeof(before), "before", buf_slice(&text)) < 0) {
+                        rc = cli_fail(EXIT_INTERNAL, "cannot write a temporary file; set TMPDIR");
+                } else {
+                        rc = edit_loop(cli, argv[at], path, before, &text, &changed);
+                        if (rc == EXIT_OK && changed)
+                                rc = put(cli, &c, argv[at], buf_slice(&text), generation);
+                        if (rc == EXIT_OK && !changed)
+                                cli_note("nothing changed");
+                        if (rc != EXIT_OK && changed)
+                                cli_note("your edit is kept in %s", path);
+                        else
+                                unlink(path);
+                        unlink(before);
+                }
+        }
+        control_close(&c);
+        buf_fini(&text);
+        return rc;
+}

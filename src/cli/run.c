@@ -1,0 +1,234 @@
+/* brome run, shell, exec: a command in a workspace, its exit status passed through. */
+#include "cli/cli.h"
+#include "base/esc.h"
+#include "cli/local.h"
+#include "cli/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+static const char *const shell_argv[] = { "/bin/bash", "-l", NULL };
+
+/* The first variable of the list that is set. */
+static const char *env_first(const char *a, const char *b)
+{
+        const char *v = getenv(a);
+        if (!v || !*v)
+                v = getenv(b);
+        return v && *v ? v : NULL;
+}
+
+static json_t *open_body(const char *workspace, bool keep, bool rm)
+{
+        return json_pack("{s:s*, s:b, s:b, s:s*, s:s*}", "workspace", workspace, "keep", keep, "rm", rm, "proxy", env_first("https_proxy", "HTTPS_PROXY"),
+                         "no_proxy", env_first("no_proxy", "NO_PROXY"));
+}
+
+/* Is the current folder inside one of the shares? */
+static bool shared_cwd(const struct session_options *o, char cwd[PATH_MAX])
+{
+        char real[PATH_MAX], path[PATH_MAX];
+
+        if (!getcwd(cwd, PATH_MAX))
+                return false;
+        for (size_t i = 0; i < o->share_count; i++) {
+                const char *colon = strrchr(o->share[i], ':');
+                size_t n = colon && (!strcmp(colon, ":ro") || !strcmp(colon, ":rw") || !strcmp(colon, ":overlay")) ? (size_t)(colon - o->share[i])
+                                                                                                                  : strlen(o->share[i]);
+                if (n >= sizeof(path))
+                        continue;
+                memcpy(path, o->share[i], n);
+                path[n] = 0;
+                if (!realpath(path, real))
+                        continue;
+                n = strlen(real);
+                if (strncmp(cwd, real, n) == 0 && (cwd[n] == '/' || cwd[n] == 0))
+                        return true;
+        }
+        return false;
+}
+
+struct run {
+        struct session_options o;
+        const char *workspace;    /* NULL: throw-away */
+        const char *const *argv;  /* the command, or the shell */
+        bool rm, pty;
+};
+
+/* Options, an optional workspace, more options, "--", the command. 0, -1 usage error, -2 help. */
+static int parse_run(struct cli *cli, int argc, char **argv, struct run *r)
+{
+        struct session_options *o = &r->o;
+        const char *memory = NULL;
+        const struct cli_option options[] = {
+                { .name = "rm", .flag = &r->rm },
+                { .name = "allow", .value = true, .many = o->allow, .many_count = &o->allow_count, .many_max = 64 },
+                { .name = "share", .value = true, .many = o->share, .many_count = &o->share_count, .many_max = 32 },
+                { .name = "env", .letter = 'e', .value = true, .many = o->env, .many_count = &o->env_count, .many_max = 64 },
+                { .name = "memory", .value = true, .text = &memory },
+                { .name = "directory", .letter = 'C', .value = true, .text = &o->cwd },
+        };
+        size_t count = sizeof(options) / sizeof(options[0]);
+        int at = cli_options(cli, argc, argv, options, count);
+
+        if (at < 0)
+                return at;
+        if (at < argc && strcmp(argv[at - 1], "--") != 0) {
+                r->workspace = argv[at];
+                if (!cli_name_ok(r->workspace)) {
+                        cli_usage(cli, "`%s` is no workspace's name; put -- before a command", esc_str(r->workspace));
+                        return -1;
+                }
+                argv += at;
+                argc -= at;
+                at = cli_options(cli, argc, argv, options, count);
+                if (at < 0)
+                        return at;
+                if (at < argc && strcmp(argv[at - 1], "--") != 0) {
+                        cli_usage(cli, "put -- before the command: brome run %s -- %s", r->workspace, esc_str(argv[at]));
+                        return -1;
+                }
+        }
+        o->memory = memory;
+        r->argv = at < argc ? (const char *const *)(argv + at) : shell_argv;
+        if (r->workspace && (o->allow_count || o->share_count || o->memory)) {
+                cli_usage(cli, "--allow, --share and --memory make a throw-away workspace; a saved one has its own (brome rules edit %s)", r->workspace);
+                return -1;
+        }
+        return 0;
+}
+
+static int open_session(struct cli *cli, struct control *c, struct run *r, char name[64], uint64_t *session)
+{
+        struct buf block;
+        struct chan_msg answer;
+        unsigned char id[3];
+        int rc;
+
+        buf_init(&block, 0);
+        if (r->workspace) {
+                snprintf(name, 64, "%s", r->workspace);
+        } else {
+                if (getrandom(id, sizeof(id), 0) != sizeof(id))
+                        return cli_fail(EXIT_BROME, "no random numbers");
+                snprintf(name, 64, "run-%02x%02x%02x", id[0], id[1], id[2]);
+                rc = session_block(cli, &r->o, name, &block);
+                if (rc != EXIT_OK) {
+                        buf_fini(&block);
+                        return rc;
+                }
+        }
+        rc = session_call(cli, c, "session.open", open_body(r->workspace, false, r->rm || !r->workspace), buf_slice(&block), &answer);
+        buf_fini(&block);
+        if (rc != EXIT_OK)
+                return rc == EXIT_CONFIG_ || rc == EXIT_USAGE_ ? rc : EXIT_BROME;
+        *session = (uint64_t)chan_int(&answer, "session", 0);
+        json_t *warnings = json_object_get(answer.body, "warnings"), *w;
+        size_t i;
+        json_array_foreach(warnings, i, w)
+                if (json_is_string(w))
+                        cli_note("%s", esc_str(json_string_value(w)));
+        chan_msg_fini(&answer);
+        return EXIT_OK;
+}
+
+static void list_changed(const struct chan_msg *answer)
+{
+        json_t *changed = json_object_get(answer->body, "changed"), *path;
+        size_t i;
+
+        if (json_array_size(changed))
+                cli_note("changed in your shares, and your host may execute it:");
+        json_array_foreach(changed, i, path)
+                if (json_is_string(path))
+                        fprintf(stderr, "  %s\n", esc_str(json_string_value(path)));
+}
+
+int cmd_run(struct cli *cli, int argc, char **argv)
+{
+        struct run r = { 0 };
+        struct control c = { .fd = -1 };
+        struct chan_msg answer;
+        char name[64], cwd[PATH_MAX];
+        uint64_t session = 0;
+        bool shared;
+        int rc = parse_run(cli, argc, argv, &r);
+
+        if (rc < 0)
+                return rc == -2 ? EXIT_OK : EXIT_USAGE_;
+        rc = session_connect(cli, &c, true);
+        if (rc != EXIT_OK)
+                return EXIT_BROME;
+        rc = open_session(cli, &c, &r, name, &session);
+        if (rc != EXIT_OK) {
+                control_close(&c);
+                return rc;
+        }
+        shared = shared_cwd(&r.o, cwd);
+        if (!shared && !r.workspace && !r.o.share_count)
+                cli_note("this folder is not shared with the workspace; `brome run --share . …` shares it");
+        r.pty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+        rc = session_exec(cli, &c, &(struct session_exec){ .workspace = name, .cwd = r.o.cwd ? r.o.cwd : shared ? cwd : NULL, .argv = r.argv,
+                                                           .env = r.workspace ? r.o.env : NULL, .env_count = r.workspace ? r.o.env_count : 0, .pty = r.pty });
+        if (control_ask(&c, "session.close", json_pack("{s:s, s:b}", "workspace", name, "force", 0), &answer, &(struct err)ERR_INIT) == 0)
+                list_changed(&answer);
+        chan_msg_fini(&answer);
+        control_close(&c);
+        session_refusals(cli, name, session);
+        return rc;
+}
+
+static int in_running(struct cli *cli, const char *workspace, const struct session_exec *e)
+{
+        struct control c = { .fd = -1 };
+        int rc = session_connect(cli, &c, false);
+
+        (void)workspace;
+        if (rc != EXIT_OK)
+                return EXIT_BROME;
+        rc = session_exec(cli, &c, e);
+        control_close(&c);
+        return rc;
+}
+
+int cmd_shell(struct cli *cli, int argc, char **argv)
+{
+        int at = cli_options(cli, argc, argv, NULL, 0);
+
+        if (at < 0)
+                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        if (argc - at != 1)
+                return cli_usage(cli, "which workspace?");
+        return in_running(cli, argv[at], &(struct session_exec){ .workspace = argv[at], .argv = shell_argv,
+                                                                 .pty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) });
+}
+
+int cmd_exec(struct cli *cli, int argc, char **argv)
+{
+        const char *env[64], *cwd = NULL;
+        size_t env_count = 0;
+        bool tty = false, no_tty = false;
+        const struct cli_option options[] = {
+                { .name = "tty", .letter = 't', .flag = &tty },
+                { .name = "no-tty", .letter = 'T', .flag = &no_tty },
+                { .name = "env", .letter = 'e', .value = true, .many = env, .many_count = &env_count, .many_max = 64 },
+                { .name = "directory", .letter = 'C', .value = true, .text = &cwd },
+        };
+        int at = cli_options(cli, argc, argv, options, sizeof(options) / sizeof(options[0]));
+        const char *workspace;
+
+        if (at < 0)
+                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        if (at >= argc)
+                return cli_usage(cli, "which workspace?");
+        workspace = argv[at++];
+        if (at < argc && strcmp(argv[at], "--") == 0)
+                at++;
+        if (at >= argc)
+                return cli_usage(cli, "which command?");
+        return in_running(cli, workspace, &(struct session_exec){ .workspace = workspace, .cwd = cwd, .argv = (const char *const *)(argv + at), .env = env,
+                                                                  .env_count = env_count,
+                                                                  .pty = tty || (!no_tty && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) });
+}

@@ -1,0 +1,294 @@
+/* Sessions from the command line: see session.h. */
+#include "cli/session.h"
+#include "attach/attach.h"
+#include "base/clock.h"
+#include "base/esc.h"
+#include "base/fd.h"
+#include "journal/print.h"
+#include "journal/reader.h"
+#include "rules/policy.h"
+#include "cli/local.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+/* ---- progress: silence for the first second, then the step that is under way, once a second ---- */
+
+static char progress_line[256];
+static volatile sig_atomic_t progress_shown;
+
+static void progress_tick(int sig)
+{
+        (void)sig;
+        if (progress_line[0] && write(STDERR_FILENO, progress_line, strlen(progress_line)) > 0)
+                progress_shown = 1;
+        progress_line[0] = 0;
+}
+
+static void progress_step(void *ctx, const char *step)
+{
+        sigset_t alarm, before;
+
+        (void)ctx;
+        sigemptyset(&alarm);
+        sigaddset(&alarm, SIGALRM);
+        sigprocmask(SIG_BLOCK, &alarm, &before);
+        snprintf(progress_line, sizeof(progress_line), "brome: %.200s …\n", step);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static void progress_run(bool on)
+{
+        struct itimerval every = { { on, 0 }, { on, 0 } };
+
+        progress_line[0] = 0;
+        sigaction(SIGALRM, &(struct sigaction){ .sa_handler = on ? progress_tick : SIG_IGN, .sa_flags = SA_RESTART }, NULL);
+        setitimer(ITIMER_REAL, &every, NULL);
+}
+
+/* ---- asking ---- */
+
+int session_connect(struct cli *cli, struct control *c, bool start)
+{
+        struct control_options options = { .paths = &cli->paths, .start = start, .config = cli->config_override };
+        struct err err = ERR_INIT;
+        int rc;
+
+        progress_run(start);
+        progress_step(NULL, "starting the supervisor");
+        rc = control_connect(c, &options, &err);
+        progress_run(false);
+        if (rc == 1)
+                return cli_fail(EXIT_DAEMON, "the supervisor is not running; `brome daemon start` starts it");
+        return rc < 0 ? cli_fail(EXIT_DAEMON, "%s", err.text) : EXIT_OK;
+}
+
+/* The exit code for an error of bromed's; prints it with its list. */
+static int refused(const struct chan_msg *answer, const struct err *err)
+{
+        static const struct { const char *code; int exit; } codes[] = {
+                { "usage", EXIT_USAGE_ }, { "no-such-workspace", EXIT_NO }, { "exists", EXIT_NO }, { "state", EXIT_NO },
+                { "config", EXIT_CONFIG_ }, { "host", EXIT_HOST }, { "journal", EXIT_DAEMON }, { "internal", EXIT_INTERNAL },
+        };
+        const char *code = chan_str(answer, "code", "internal");
+        json_t *list = json_object_get(answer->body, "errors"), *row;
+        size_t i;
+
+        json_array_foreach(list, i, row)
+                /* Made by diags_print on the other side: printable lines. Newlines stay, so they go out piece by piece. */
+                if (json_is_string(row)) {
+                        struct slice rest = slice_str(json_string_value(row));
+                        while (rest.n) {
+                                ptrdiff_t nl = slice_find(rest, '\n');
+                                struct slice line = nl < 0 ? rest : slice_first(rest, (size_t)nl);
+                                fprintf(stderr, "%s\n", esc(line));
+                                rest = slice_skip(rest, line.n + 1);
+                        }
+                }
+        cli_note("%s", err->text);
+        for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+                if (strcmp(code, codes[i].code) == 0)
+                        return codes[i].exit;
+        return EXIT_INTERNAL;
+}
+
+int session_call(struct cli *cli, struct control *c, const char *op, json_t *body, struct slice text, struct chan_msg *answer)
+{
+        const char *names[] = { "text" };
+        int fd = -1, rc;
+        struct err err = ERR_INIT;
+
+        (void)cli;
+        if (text.n) {
+                fd = fd_memfd("brome-text", text.p, text.n);
+                if (fd < 0) {
+                        json_decref(body);
+                        return cli_fail(EXIT_INTERNAL, "cannot make a memory file");
+                }
+        }
+        progress_run(true);
+        rc = control_call(c, op, body, &fd, names, fd >= 0, progress_step, NULL, answer, &err);
+        progress_run(false);
+        fd_close(&fd);
+        if (rc == 0)
+                return EXIT_OK;
+        if (rc < 0)
+                return cli_fail(EXIT_DAEMON, "%s", err.text);
+        rc = refused(answer, &err);
+        chan_msg_fini(answer);
+        return rc;
+}
+
+int session_ask(struct cli *cli, const char *op, json_t *body, struct chan_msg *answer)
+{
+        struct control c = { .fd = -1 };
+        int rc = session_connect(cli, &c, true);
+
+        if (rc != EXIT_OK) {
+                json_decref(body);
+                return rc;
+        }
+        rc = session_call(cli, &c, op, body, SLICE_EMPTY, answer);
+        control_close(&c);
+        return rc;
+}
+
+/* ---- a workspace's block from options ---- */
+
+static void add_string(struct buf *out, const char *s)
+{
+        buf_add_str(out, "\"");
+        for (; *s; s++) {
+                if (*s == '"' || *s == '\\')
+                        buf_add_str(out, "\\");
+                buf_add(out, s, 1);
+        }
+        buf_add_str(out, "\"");
+}
+
+static int add_share(struct cli *cli, const char *spec, struct buf *out)
+{
+        static const struct { const char *suffix, *mode; } modes[] = { { ":ro", " read-only" }, { ":overlay", " overlay" }, { ":rw", "" } };
+        const char *mode = "";
+        char path[PATH_MAX], real[PATH_MAX];
+        size_t n = strlen(spec);
+
+        for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+                if (slice_ends(slice_str(spec), slice_str(modes[i].suffix))) {
+                        n -= strlen(modes[i].suffix);
+                        mode = modes[i].mode;
+                        break;
+                }
+        if (n == 0 || n >= sizeof(path))
+                return cli_usage(cli, "--share takes a folder, and :ro or :overlay after it");
+        memcpy(path, spec, n);
+        path[n] = 0;
+        /* A person names the folder that they see: its links are followed here, once, before anything inside can change them. */
+        if (!realpath(path, real))
+                return cli_fail(EXIT_USAGE_, "--share %s: there is no such folder", esc_str(path));
+        buf_add_str(out, "        share ");
+        add_string(out, real);
+        return buf_addf(out, "%s\n", mode) < 0 ? EXIT_INTERNAL : EXIT_OK;
+}
+
+static int add_rules(const struct session_options *o, struct buf *out)
+{
+        buf_add_str(out, "        rules {\n");
+        for (size_t i = 0; i < o->allow_count; i++) {
+                struct diags errors = { 0 };
+                buf_add_str(out, "                ");
+                if (policy_rule_parse_one(slice_str(o->allow[i]), out, &errors) < 0)
+                        return local_diags(&errors);
+                buf_add_str(out, "\n");
+        }
+        buf_add_str(out, "                default deny\n        }\n");
+        return EXIT_OK;
+}
+
+int session_block(struct cli *cli, const struct session_options *o, const char *name, struct buf *out)
+{
+        int rc = EXIT_OK;
+
+        buf_addf(out, "workspace %s {\n", name);
+        for (size_t i = 0; i < o->share_count && rc == EXIT_OK; i++)
+                rc = add_share(cli, o->share[i], out);
+        if (o->memory)
+                buf_addf(out, "        memory %s\n", o->memory);
+        if (o->processes)
+                buf_addf(out, "        processes %s\n", o->processes);
+        for (size_t i = 0; i < o->env_count && rc == EXIT_OK; i++) {
+                const char *eq = strchr(o->env[i], '=');
+                size_t n = eq ? (size_t)(eq - o->env[i]) : 0;
+                if (!n || strspn(o->env[i], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != n)
+                        return cli_usage(cli, "--env takes NAME=VALUE");
+                buf_addf(out, "        env %.*s ", (int)n, o->env[i]);
+                add_string(out, eq + 1);
+                buf_add_str(out, "\n");
+        }
+        if (rc == EXIT_OK)
+                rc = add_rules(o, out);
+        buf_add_str(out, "}\n");
+        return rc;
+}
+
+/* ---- exec ---- */
+
+static json_t *exec_body(const struct session_exec *e, struct winsize ws)
+{
+        static const char *const passed[] = { "TERM", "COLORTERM", "LANG", "LC_ALL", "TZ", "NO_COLOR" };
+        json_t *argv = json_array(), *env = json_object();
+
+        for (size_t i = 0; e->argv[i]; i++)
+                json_array_append_new(argv, json_string(e->argv[i]));
+        for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+                if (getenv(passed[i]))
+                        json_object_set_new(env, passed[i], json_string(getenv(passed[i])));
+        for (size_t i = 0; i < e->env_count; i++) {
+                const char *eq = strchr(e->env[i], '=');
+                if (eq)
+                        json_object_setn_new(env, e->env[i], (size_t)(eq - e->env[i]), json_string(eq + 1));
+        }
+        return json_pack("{s:s, s:o, s:o, s:s*, s:b, s:i, s:i}", "workspace", e->workspace, "argv", argv, "env", env, "cwd", e->cwd, "pty", e->pty,
+                         "rows", ws.ws_row ? ws.ws_row : 24, "cols", ws.ws_col ? ws.ws_col : 80);
+}
+
+int session_exec(struct cli *cli, struct control *c, const struct session_exec *e)
+{
+        struct winsize ws = { 0 };
+        struct chan_msg answer;
+        json_t *body;
+        int stream, rc;
+
+        if (e->pty && ioctl(STDIN_FILENO, TIOCGWINSZ, &ws) < 0)
+                ws = (struct winsize){ 0 };
+        body = exec_body(e, ws);
+        if (!body)
+                return cli_fail(EXIT_BROME, "an argument or environment value is not valid UTF-8, which an exec request cannot carry");
+        rc = session_call(cli, c, "exec", body, SLICE_EMPTY, &answer);
+        if (rc != EXIT_OK)
+                return EXIT_BROME;
+        stream = chan_take_fd(&answer, 0);
+        chan_msg_fini(&answer);
+        if (stream < 0)
+                return cli_fail(EXIT_BROME, "the supervisor answered without a stream");
+        return attach_run(stream, &(struct attach_options){ .pty = e->pty });
+}
+
+/* ---- the end of a session ---- */
+
+struct refusals {
+        struct buf out;
+        size_t count;
+};
+
+static int on_refusal(void *ctx, const struct refusal_row *row)
+{
+        struct refusals *r = ctx;
+
+        if (r->count++ == 0)
+                buf_add_str(&r->out, "brome: refused in this session:\n");
+        return print_refusal(&r->out, PRINT_TEXT, row) < 0;
+}
+
+void session_refusals(struct cli *cli, const char *workspace, uint64_t session)
+{
+        struct filter filter = { .workspace = slice_str(workspace), .session = session };
+        struct refusals r = { .count = 0 };
+        struct err err = ERR_INIT;
+        struct reader *reader = reader_open(cli->paths.state, &err);
+
+        if (!reader)
+                return;
+        buf_init(&r.out, 256 * 1024);
+        if (reader_refusals(reader, &filter, on_refusal, &r, &err) < 0)
+                cli_note("the refusals could not be read: %s", err.text);
+        reader_close(reader);
+        if (r.count && fd_write_all(STDERR_FILENO, buf_slice(&r.out).p, buf_len(&r.out)) < 0) {
+                /* Nobody to tell. */
+        }
+        buf_fini(&r.out);
+}

@@ -1,0 +1,36 @@
+/* One conversation with bromed for commands that open sessions and run commands in them. */
+#ifndef BROME_CLI_SESSION_H
+#define BROME_CLI_SESSION_H
+
+#include "cli/cli.h"
+#include "control/control.h"
+
+/* Connects, starting the daemon when `start`. 0, or the exit code after printing the reason. */
+int session_connect(struct cli *cli, struct control *c, bool start);
+/* session_connect, one request without descriptors, close. The answer is the caller's (chan_msg_fini) when the result is EXIT_OK. */
+int session_ask(struct cli *cli, const char *op, json_t *body, struct chan_msg *answer);
+/* As control_call with one text descriptor, printing progress that takes longer than a second and every error of the daemon's list. */
+int session_call(struct cli *cli, struct control *c, const char *op, json_t *body, struct slice text, struct chan_msg *answer);
+
+/* --share, --env, --allow and friends as the block of a workspace. */
+struct session_options {
+        const char *allow[64], *share[32], *env[64];
+        size_t allow_count, share_count, env_count;
+        const char *memory, *processes, *cwd;
+};
+/* 0, or an exit code after printing what is wrong. */
+int session_block(struct cli *cli, const struct session_options *o, const char *name, struct buf *out);
+
+struct session_exec {
+        const char *workspace, *cwd;
+        const char *const *argv; /* NULL terminated */
+        const char *const *env;  /* NAME=VALUE */
+        size_t env_count;
+        bool pty;
+};
+/* Runs it over the connection and passes its exit status through. */
+int session_exec(struct cli *cli, struct control *c, const struct session_exec *e);
+/* What was refused in that session, and the rule that would allow each, on standard error. */
+void session_refusals(struct cli *cli, const char *workspace, uint64_t session);
+
+#endif
