@@ -17,6 +17,8 @@
 struct header {
         struct slice name, value;
 };
+#define HEADERS_SPARE 8 /* room behind the lists that request_to_h2 and response_to_h2 make, for fields of a door */
+
 /* Borrows: the array and the bytes belong to the arena that made them. */
 struct headers {
         struct header *at;

@@ -67,6 +67,7 @@ enum wire_reason h1_framing(const struct h1_head *h, struct slice method, struct
 
 /* --- the Connection field (RFC 9110 §7.6.1) --- */
 #define CONNECTION_NAMES_MAX 16 /* nominated fields; more is an attack on the list */
+#define CONNECTION_OPTION_BYTES_MAX 64 /* longer than any field name in use */
 struct connection {
         bool keep_alive; /* the result: may the connection be used again */
         bool upgrade;    /* "upgrade" was nominated */
