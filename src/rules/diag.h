@@ -23,7 +23,7 @@ struct diags {
 
 /* "file:line:column: message\n    source\n    ^\n", one after the other, and "… and N more" at the end. Printable text only. */
 void diags_print(const struct diags *d, struct buf *out);
-/* The first message as one line, for an err or a log; "" when there is none. Static per-thread buffer is not used: writes to out. */
+/* The first message as one line, for an err or a log; "" when there is none. */
 void diags_first(const struct diags *d, char *out, size_t size);
 
 #endif

@@ -15,8 +15,8 @@ enum {
         RULES_NAME_BYTES = 64,     /* names of workspaces, tables, macros, credentials, variables */
         RULES_MAX = 65536,         /* rules of one workspace */
         RULES_WORKSPACES_MAX = 4096,
-        RULES_HOSTS_MAX = 16384,
-        RULES_TABLES_MAX = 4096,
+        RULES_HOSTS_MAX = 4096,
+        RULES_TABLES_MAX = 1024,
         RULES_TABLE_ENTRIES = 262144,  /* one table: a large block list */
         RULES_LIST_MAX = 65536,        /* entries of one list in a rule */
         RULES_PORTS_MAX = 64,          /* port ranges of one rule */

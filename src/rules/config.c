@@ -1,0 +1,221 @@
+/* Configurations: read through the caller's loader, printed, turned into the policies that doors run. */
+#include "rules/config.h"
+
+#include <stdlib.h>
+
+#include "base/esc.h"
+#include "rules/rules_priv.h"
+
+struct config {
+        struct program prog;
+};
+
+static struct config *config_finish(struct config *c, const struct config_loader *loader, struct diags *errors)
+{
+        if (program_parse(&c->prog, PARSE_CONFIG, loader, 0, errors) < 0) {
+                config_free(c);
+                return NULL;
+        }
+        for (size_t i = 0; i < c->prog.workspace_count; i++) {
+                struct workspace_entry *e = &c->prog.workspaces[i];
+                e->w.rules = e->rules.rules;
+                e->w.rule_count = e->rules.count;
+                e->w.default_allow = e->rules.default_allow;
+        }
+        return c;
+}
+
+static struct config *config_new(struct diags *errors)
+{
+        struct config *c = calloc(1, sizeof(*c));
+
+        if (c)
+                program_init(&c->prog);
+        else
+                errors->total++;
+        return c;
+}
+
+struct config *config_load(const struct config_loader *loader, const char *path, struct slice extra, const char *extra_name, struct diags *errors)
+{
+        struct config *c = config_new(errors);
+        char name[4096] = "", why[128] = "";
+        char *text = NULL;
+        size_t n = 0;
+
+        if (!c)
+                return NULL;
+        if (loader->load(loader->ctx, path, NULL, name, sizeof(name), &text, &n, why, sizeof(why)) < 0) {
+                diag_at(&c->prog, errors, UINT32_MAX, "%s: the file cannot be read: %s", esc_str(path), esc_str(why));
+                config_free(c);
+                return NULL;
+        }
+        if (program_add_source(&c->prog, errors, name, slice_of(text, n), text) < 0) {
+                config_free(c);
+                return NULL;
+        }
+        if (extra.n) {
+                c->prog.extra_source = 1;
+                if (program_add_copy(&c->prog, errors, extra_name, extra) < 0) {
+                        config_free(c);
+                        return NULL;
+                }
+        }
+        return config_finish(c, loader, errors);
+}
+
+struct config *config_parse(struct slice text, const char *name, struct diags *errors)
+{
+        struct config *c = config_new(errors);
+
+        if (!c)
+                return NULL;
+        if (program_add_copy(&c->prog, errors, name, text) < 0) {
+                config_free(c);
+                return NULL;
+        }
+        return config_finish(c, NULL, errors);
+}
+
+void config_free(struct config *c)
+{
+        if (!c)
+                return;
+        program_fini(&c->prog);
+        free(c);
+}
+
+/* ---- printing ---------------------------------------------------------------------------------------------------------------------------- */
+
+static void print_share(struct buf *out, const struct config *c, const struct config_workspace *w, const struct config_share *s)
+{
+        static const char *const modes[] = { "", " read-only", " overlay" };
+
+        buf_add_str(out, "        share ");
+        print_path(out, c->prog.sources[0].dir, w->dir, s->path);
+        buf_addf(out, "%s%s\n", modes[s->mode], s->sockets_ok ? " sockets ok" : "");
+}
+
+static void print_limits_of(struct buf *out, const struct config_workspace *w)
+{
+        if (w->memory_bytes) {
+                buf_add_str(out, "        memory ");
+                print_size(out, w->memory_bytes);
+                buf_add_str(out, "\n");
+        }
+        if (w->processes)
+                buf_addf(out, "        processes %u\n", w->processes);
+        if (w->cpu_percent && w->cpu_percent % 100 == 0)
+                buf_addf(out, "        cpu %u\n", w->cpu_percent / 100);
+        else if (w->cpu_percent)
+                buf_addf(out, "        cpu %u.%02u\n", w->cpu_percent / 100, w->cpu_percent % 100);
+}
+
+void config_print_workspace(const struct config *c, const struct config_workspace *w, struct buf *out)
+{
+        buf_addf(out, "workspace %.*s {\n", SLICE_FMT(w->name));
+        if (w->isolation == ISOLATION_NAMESPACE)
+                buf_add_str(out, "        isolation namespace\n");
+        for (size_t i = 0; i < w->share_count; i++)
+                print_share(out, c, w, &w->shares[i]);
+        print_limits_of(out, w);
+        for (size_t i = 0; i < w->env_count; i++) {
+                buf_addf(out, "        env %.*s ", SLICE_FMT(w->env[i].name));
+                print_string(out, w->env[i].value);
+                buf_add_str(out, "\n");
+        }
+        if (w->dns == DNS_REAL)
+                buf_add_str(out, "        dns real\n");
+        if (w->nested)
+                buf_add_str(out, "        nested yes\n");
+        if (!w->trace_activity)
+                buf_add_str(out, "        trace off\n");
+        if (w->detect_off)
+                buf_add_str(out, "        detect off\n");
+        buf_add_str(out, "        rules {\n");
+        print_ruleset(out, w->rules, w->rule_count, w->default_allow, "                ");
+        buf_add_str(out, "        }\n}\n");
+}
+
+void config_print_rules(const struct config *c, const struct config_workspace *w, struct buf *out)
+{
+        (void)c;
+        print_ruleset(out, w->rules, w->rule_count, w->default_allow, "");
+}
+
+void config_print(const struct config *c, struct buf *out)
+{
+        const struct program *prog = &c->prog;
+
+        for (size_t i = 0; i < prog->table_count; i++)
+                print_table(out, &prog->tables[i]);
+        for (size_t i = 0; i < prog->host_count; i++)
+                print_host(out, &prog->hosts[i], prog->sources[0].dir);
+        if (prog->proxy.n) {
+                buf_add_str(out, "upstream proxy ");
+                print_string(out, prog->proxy);
+                buf_add_str(out, "\n");
+        }
+        for (size_t i = 0; i < prog->workspace_count; i++)
+                config_print_workspace(c, &prog->workspaces[i].w, out);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------------------------ */
+
+size_t config_workspace_count(const struct config *c) { return c->prog.workspace_count; }
+
+const struct config_workspace *config_workspace_at(const struct config *c, size_t i) { return i < c->prog.workspace_count ? &c->prog.workspaces[i].w : NULL; }
+
+const struct config_workspace *config_workspace(const struct config *c, struct slice name)
+{
+        for (size_t i = 0; i < c->prog.workspace_count; i++)
+                if (slice_eq(c->prog.workspaces[i].w.name, name))
+                        return &c->prog.workspaces[i].w;
+        return NULL;
+}
+
+struct slice config_proxy(const struct config *c) { return c->prog.proxy; }
+size_t config_file_count(const struct config *c) { return c->prog.source_count; }
+const char *config_file_at(const struct config *c, size_t i) { return i < c->prog.source_count ? c->prog.sources[i].name : NULL; }
+
+/* ---- policies ----------------------------------------------------------------------------------------------------------------------------- */
+
+struct policy *config_policy(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, struct diags *errors)
+{
+        struct program prog;
+        struct buf head, body;
+        bool ok;
+
+        program_init(&prog);
+        buf_init(&head, 0);
+        buf_init(&body, 0);
+        for (size_t i = 0; i < c->prog.table_count; i++)
+                print_table(&head, &c->prog.tables[i]);
+        for (size_t i = 0; i < c->prog.host_count; i++)
+                print_host(&head, &c->prog.hosts[i], SLICE_LIT("."));
+        if (rules.n)
+                buf_add_slice(&body, rules);
+        else
+                print_ruleset(&body, w->rules, w->rule_count, w->default_allow, "");
+        ok = !head.failed && !body.failed && program_add_copy(&prog, errors, "tables and hosts", buf_slice(&head)) == 0 &&
+             program_parse(&prog, PARSE_POLICY, NULL, 0, errors) == 0;
+        ok = ok && program_add_copy(&prog, errors, "added rules", extra) == 0 && program_add_copy(&prog, errors, "rules", buf_slice(&body)) == 0 &&
+             program_parse(&prog, PARSE_RULES, NULL, 1, errors) == 0;
+        buf_fini(&head);
+        buf_fini(&body);
+        if (ok)
+                return policy_compile(&prog, errors);
+        program_fini(&prog);
+        return NULL;
+}
+
+int config_policy_text(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, struct buf *out, struct diags *errors)
+{
+        struct policy *p = config_policy(c, w, rules, extra, errors);
+
+        if (!p)
+                return -1;
+        policy_print(p, out);
+        policy_free(p);
+        return out->failed ? -1 : 0;
+}

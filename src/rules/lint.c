@@ -1,0 +1,153 @@
+/* Linter: rules that say less than they seem to. Warnings only; nothing here changes a verdict. */
+#include "base/host.h"
+#include "rules/rules_priv.h"
+
+enum { LINT_PAIRS_MAX = 100 * 1000 * 1000 }; /* pairs of targets looked at: a second or so */
+
+static bool ports_cover(const struct rule *a, const struct rule *b)
+{
+        for (size_t i = 0; i < b->port_count; i++) {
+                size_t j;
+                for (j = 0; j < a->port_count && !(a->ports[j].lo <= b->ports[i].lo && a->ports[j].hi >= b->ports[i].hi); j++)
+                        ;
+                if (j == a->port_count)
+                        return false;
+        }
+        return true;
+}
+
+static bool name_covers(const struct target *a, const struct target *b)
+{
+        if (!host_is_under(b->name, a->name))
+                return false;
+        switch (a->kind) {
+        case TARGET_NAME:
+                return b->kind == TARGET_NAME && b->name.n == a->name.n;
+        case TARGET_SUBTREE:
+                return true;
+        case TARGET_BELOW:
+                return b->name.n != a->name.n || b->kind == TARGET_BELOW;
+        case TARGET_ANY:
+        case TARGET_CIDR:
+        case TARGET_TABLE:
+                break;
+        }
+        return false;
+}
+
+/* `names_too`: b also judges names by what they resolve to, which an allow by address never does. */
+static bool entry_covers(const struct target *a, const struct target *b, bool names_too)
+{
+        if (a->kind == TARGET_ANY)
+                return true;
+        if (b->kind == TARGET_ANY || (a->kind == TARGET_CIDR) != (b->kind == TARGET_CIDR))
+                return false;
+        if (a->kind != TARGET_CIDR)
+                return name_covers(a, b);
+        return !names_too && cidr_is_v4(&a->cidr) == cidr_is_v4(&b->cidr) && a->cidr.bits <= b->cidr.bits && cidr_has(&a->cidr, &b->cidr.addr);
+}
+
+static bool covered_by_rule(const struct rule *a, const struct target *b, bool names_too, size_t *budget)
+{
+        for (size_t i = 0; i < a->target_count; i++) {
+                const struct target *t = &a->targets[i];
+                size_t n = t->kind == TARGET_TABLE ? t->table->count : 1;
+                const struct target *entries = t->kind == TARGET_TABLE ? t->table->entries : t;
+                if (*budget < n)
+                        return false;
+                *budget -= n;
+                for (size_t j = 0; j < n; j++)
+                        if (entry_covers(&entries[j], b, names_too))
+                                return true;
+        }
+        return false;
+}
+
+static bool targets_cover(const struct rule *a, const struct rule *b, size_t *budget)
+{
+        bool names_too = b->action == RULE_DENY && a->action == RULE_ALLOW;
+
+        for (size_t i = 0; i < b->target_count; i++) {
+                const struct target *t = &b->targets[i];
+                size_t n = t->kind == TARGET_TABLE ? t->table->count : 1;
+                const struct target *entries = t->kind == TARGET_TABLE ? t->table->entries : t;
+                for (size_t j = 0; j < n; j++)
+                        if (!covered_by_rule(a, &entries[j], names_too, budget))
+                                return false;
+        }
+        return true;
+}
+
+static bool is_tcp(const struct rule *r) { return r->proto != PROTO_UDP && r->proto != PROTO_ICMP; }
+
+/* Does a, which stands before b, take everything that b could decide? */
+static bool rule_shadows(const struct rule *a, const struct rule *b, size_t *budget)
+{
+        bool same_path = a->proto == PROTO_WEB && a->action == RULE_ALLOW && b->proto == PROTO_WEB && a->path.n && slice_eq(a->path, b->path);
+
+        if (is_tcp(a) != is_tcp(b) || (!is_tcp(a) && a->proto != b->proto))
+                return false;
+        return (!rule_is_conditional(a) || same_path) && ports_cover(a, b) && targets_cover(a, b, budget);
+}
+
+static bool rule_has(const struct rule *r, enum target_kind kind)
+{
+        for (size_t i = 0; i < r->target_count; i++)
+                if (r->targets[i].kind == kind)
+                        return true;
+        return false;
+}
+
+static bool rule_has_port(const struct rule *r, unsigned port)
+{
+        for (size_t i = 0; i < r->port_count; i++)
+                if (r->ports[i].lo <= port && port <= r->ports[i].hi)
+                        return true;
+        return false;
+}
+
+static void lint_one(const struct policy *p, const struct rule *r, bool names_before, struct diags *warnings)
+{
+        bool any = rule_has(r, TARGET_ANY);
+
+        if (r->action == RULE_ALLOW && r->proto == PROTO_ANY && any)
+                diag_at(&p->prog, warnings, r->at, "`allow any any` lets everything out but UDP and private addresses");
+        else if (r->action == RULE_ALLOW && r->proto == PROTO_TCP && any)
+                diag_at(&p->prog, warnings, r->at, "this rule lets bytes out unseen to every name");
+        else if (r->action == RULE_ALLOW && r->proto == PROTO_TCP && (rule_has_port(r, 443) || rule_has_port(r, 80)))
+                diag_at(&p->prog, warnings, r->at, "a `tcp` rule on a web port passes requests unseen; `web` would look at them");
+        if (r->action == RULE_ALLOW && r->proto == PROTO_UDP && rule_has_port(r, 53))
+                diag_at(&p->prog, warnings, r->at, "DNS to a foreign server is a way out for data; names are answered by the gate");
+        if (r->action == RULE_DENY && rule_has(r, TARGET_CIDR) && names_before)
+                diag_at(&p->prog, warnings, r->at, "this deny by address does not stop names that rules above it allow: put it first");
+        for (size_t i = 0; i < r->method_count; i++)
+                if (slice_is(r->methods[i], "TRACE") && r->action == RULE_ALLOW)
+                        diag_at(&p->prog, warnings, r->at, "TRACE shows a request's fields to whoever reads the answer");
+}
+
+void policy_lint(const struct policy *p, struct diags *warnings)
+{
+        const struct ruleset *rs = &p->prog.rules;
+        bool names_before = false;
+        size_t budget = LINT_PAIRS_MAX;
+
+        for (size_t i = 0; i < rs->count; i++) {
+                const struct rule *r = &rs->rules[i];
+                lint_one(p, r, names_before, warnings);
+                for (size_t j = 0; j < i; j++) {
+                        struct buf text;
+                        if (!rule_shadows(&rs->rules[j], r, &budget))
+                                continue;
+                        buf_init(&text, 0);
+                        print_rule(&text, &rs->rules[j]);
+                        diag_at(&p->prog, warnings, r->at, "this rule is never reached: `%.*s` comes first", (int)(buf_len(&text) < 200 ? buf_len(&text) : 200),
+                                (const char *)buf_slice(&text).p);
+                        buf_fini(&text);
+                        break;
+                }
+                if (r->action == RULE_ALLOW && is_tcp(r) && (rule_has(r, TARGET_ANY) || rule_has(r, TARGET_NAME) || rule_has(r, TARGET_SUBTREE) || rule_has(r, TARGET_BELOW)))
+                        names_before = true;
+        }
+        if (rs->default_allow)
+                diag_at(&p->prog, warnings, UINT32_MAX, "`default allow` lets out to every public address what no rule denies");
+}

@@ -1,0 +1,257 @@
+/* Rules: action ["log"] proto target [ports] ["path" string] { limit }. The tables of this file are the language; see rules_priv.h. */
+#include <stdio.h>
+
+#include "base/esc.h"
+#include "rules/rules_priv.h"
+
+enum { ACTION_ASK = 100 };
+enum limit_kind { L_READ_ONLY, L_QUERY, L_BODY, L_GENERIC };
+
+static const struct keyword rows_rules[] = {
+        { "allow", "PROTO TARGET[:PORTS] [path \"…\"] [limits]", "what fits may pass, if every limit holds", NULL, RULE_ALLOW, parse_rule },
+        { "deny", "PROTO TARGET[:PORTS] [path \"…\"] [limits]", "what fits, limits included, is refused", NULL, RULE_DENY, parse_rule },
+        { "ask", "PROTO TARGET[:PORTS] [path \"…\"] [limits]", "what fits waits for a person", "use allow or deny", ACTION_ASK, parse_rule },
+        { "default", "allow|deny", "what no rule fits; deny when absent", NULL, 0, parse_default },
+};
+const struct keyword_table keywords_rules = KEYWORD_TABLE("rules", "a rule", rows_rules);
+
+static const struct keyword rows_proto[] = {
+        { "web", "", "HTTP and HTTPS, inspected; ports 80 and 443 unless given", NULL, PROTO_WEB, NULL },
+        { "tls", "", "TLS by server name, not inspected; port 443 unless given", NULL, PROTO_TLS, NULL },
+        { "tcp", "", "TCP, not inspected; a port is required", NULL, PROTO_TCP, NULL },
+        { "udp", "", "UDP; a port is required", NULL, PROTO_UDP, NULL },
+        { "icmp", "", "echo requests and their answers", NULL, PROTO_ICMP, NULL },
+        { "any", "", "TCP on every port unless given, inspected where it is TLS or HTTP", NULL, PROTO_ANY, NULL },
+};
+const struct keyword_table keywords_proto = KEYWORD_TABLE("proto", "a protocol", rows_proto);
+
+static bool limit_read_only(struct parser *p, void *obj, const struct keyword *k);
+static bool limit_query(struct parser *p, void *obj, const struct keyword *k);
+static bool limit_body(struct parser *p, void *obj, const struct keyword *k);
+static bool limit_generic(struct parser *p, void *obj, const struct keyword *k);
+
+static const struct keyword rows_limit[] = {
+        { "read-only", "", "GET, HEAD and OPTIONS in effect: no body, no upgrade, no method override", NULL, L_READ_ONLY, limit_read_only },
+        { "query", "none | \"KEY\" …", "no query, or only these keys in it", NULL, L_QUERY, limit_query },
+        { "body", "none | max SIZE", "no request body, or one up to SIZE", NULL, L_BODY, limit_body },
+        { "up", "SIZE/UNIT", "bytes out per workspace and rule", "", L_GENERIC, limit_generic },
+        { "anonymous", "", "a request that carries an account is refused", "", L_GENERIC, limit_generic },
+        { "stream", "ok", "bodies pass as they come", "", L_GENERIC, limit_generic },
+        { "as", "PROFILE …", "what a reader of that protocol asks for", "use a path and read-only", L_GENERIC, limit_generic },
+        { "via", "\"URL\"", "re-routes to another base", "allow the mirror by its own name", L_GENERIC, limit_generic },
+};
+const struct keyword_table keywords_limit = KEYWORD_TABLE("limit", "a limit", rows_limit);
+
+/* ---- limits -------------------------------------------------------------------------------------------------------------------- */
+
+static bool limit_read_only(struct parser *p, void *obj, const struct keyword *k)
+{
+        struct rule *r = obj;
+
+        (void)p;
+        (void)k;
+        r->read_only = true;
+        return true;
+}
+
+static bool limit_query(struct parser *p, void *obj, const struct keyword *k)
+{
+        struct rule *r = obj;
+        size_t cap = 0;
+
+        (void)k;
+        if (parser_is(p, "none")) {
+                r->query = QUERY_NONE;
+                parser_next(p);
+                return true;
+        }
+        r->query = QUERY_KEYS;
+        do {
+                struct slice *key;
+                if (p->tok.kind != TOK_STRING)
+                        return parser_expected(p, "`none` or query keys in quotes");
+                if (p->tok.text.n == 0)
+                        return parser_fail(p, p->tok.at, "a query key is not empty");
+                key = parser_push(p, &r->query_keys, &r->query_key_count, &cap, sizeof(*key), RULES_QUERY_KEYS_MAX, "query keys in a rule");
+                if (!key)
+                        return false;
+                *key = p->tok.text;
+                parser_next(p);
+                if (p->tok.kind == TOK_COMMA)
+                        parser_next(p);
+                else if (p->tok.kind != TOK_STRING)
+                        return true;
+        } while (true);
+}
+
+static bool limit_body(struct parser *p, void *obj, const struct keyword *k)
+{
+        struct rule *r = obj;
+
+        (void)k;
+        if (parser_is(p, "none")) {
+                r->body = BODY_NONE;
+        } else if (parser_is(p, "max")) {
+                parser_next(p);
+                if (p->tok.kind != TOK_WORD || !parse_size(p->tok.text, &r->body_max_bytes) || r->body_max_bytes == 0)
+                        return parser_expected(p, "a size, as in `64K` or `10M`");
+                r->body = BODY_MAX;
+        } else {
+                return parser_expected(p, "`none` or `max SIZE`");
+        }
+        parser_next(p);
+        return true;
+}
+
+/* Arguments of a limit that is not there yet: words and strings up to the next thing we know. */
+static bool limit_generic(struct parser *p, void *obj, const struct keyword *k)
+{
+        (void)obj;
+        (void)k;
+        while (!parser_at_end(p) && p->tok.kind != TOK_BAD)
+                parser_next(p);
+        return true;
+}
+
+static bool is_method_word(struct slice w)
+{
+        for (size_t i = 0; i < w.n; i++)
+                if (!((w.p[i] >= 'A' && w.p[i] <= 'Z') || (i && ((w.p[i] >= '0' && w.p[i] <= '9') || w.p[i] == '-' || w.p[i] == '_'))))
+                        return false;
+        return w.n > 0;
+}
+
+static bool parse_method(struct parser *p, struct rule *r, size_t *cap)
+{
+        struct slice w = p->tok.text, *to;
+
+        if (p->tok.kind != TOK_WORD || !is_method_word(w) || w.n > RULES_METHOD_BYTES)
+                return parser_expected(p, "a method in upper case");
+        if (slice_is(w, "CONNECT"))
+                return parser_fail(p, p->tok.at, "CONNECT is never forwarded; a WebSocket counts as GET");
+        for (size_t i = 0; i < r->method_count; i++)
+                if (slice_eq(r->methods[i], w))
+                        return parser_fail(p, p->tok.at, "the method %s is there already", esc(w));
+        to = parser_push(p, &r->methods, &r->method_count, cap, sizeof(*to), RULES_METHODS_MAX, "methods in a rule");
+        if (!to)
+                return false;
+        *to = w;
+        parser_next(p);
+        return true;
+}
+
+static bool parse_methods(struct parser *p, struct rule *r)
+{
+        size_t cap = 0;
+
+        if (r->method_count)
+                return parser_fail(p, p->tok.at, "the methods are given already");
+        if (!parse_method(p, r, &cap))
+                return false;
+        while (p->tok.kind == TOK_COMMA) {
+                parser_next(p);
+                if (!parse_method(p, r, &cap))
+                        return false;
+        }
+        return true;
+}
+
+/* Limits and the path; a limit that is not there yet is remembered, so that the rest is still checked. */
+static bool parse_limits(struct parser *p, struct rule *r)
+{
+        unsigned seen = 0;
+
+        while (!parser_at_end(p)) {
+                uint32_t at = p->tok.at;
+                const struct keyword *k;
+
+                if (r->proto != PROTO_WEB)
+                        return parser_fail(p, at, "only a `web` rule has a path and limits");
+                if (p->tok.kind == TOK_WORD && is_method_word(p->tok.text)) {
+                        if (!parse_methods(p, r))
+                                return false;
+                        continue;
+                }
+                if (parser_is(p, "path"))
+                        return parser_fail(p, at, r->path.n ? "the path is given already" : "the path stands before the limits");
+                k = parser_keyword(p, &keywords_limit);
+                if (!k)
+                        return false;
+                if (seen & (1u << (unsigned)(k - rows_limit)))
+                        return parser_fail(p, at, "`%s` is given already", k->word);
+                seen |= 1u << (unsigned)(k - rows_limit);
+                if (!k->parse(p, r, k))
+                        return false;
+                if (k->instead)
+                        return parser_not_yet(p, at, k);
+        }
+        if (r->read_only && r->method_count)
+                return parser_fail(p, r->at, "`read-only` and a list of methods exclude each other");
+        return true;
+}
+
+static bool parse_path(struct parser *p, struct rule *r)
+{
+        const char *problem;
+
+        if (!parser_is(p, "path"))
+                return true;
+        if (r->proto != PROTO_WEB)
+                return parser_fail(p, p->tok.at, "only a `web` rule has a path and limits");
+        parser_next(p);
+        if (p->tok.kind != TOK_STRING)
+                return parser_expected(p, "a path pattern in quotes");
+        problem = path_pattern_problem(p->tok.text);
+        if (problem)
+                return parser_fail(p, p->tok.at, "%s", problem);
+        r->path = p->tok.text;
+        parser_next(p);
+        return true;
+}
+
+/* ---- rules --------------------------------------------------------------------------------------------------------------------- */
+
+bool parse_rule(struct parser *p, void *ruleset, const struct keyword *action)
+{
+        struct ruleset *rs = ruleset;
+        struct rule r = { .at = p->tok.at, .action = action->value == RULE_DENY ? RULE_DENY : RULE_ALLOW }, *to;
+        const struct keyword *proto;
+
+        if (parser_is(p, "log")) {
+                r.log = true;
+                parser_next(p);
+        }
+        proto = parser_keyword(p, &keywords_proto);
+        if (!proto)
+                return false;
+        r.proto = (enum rule_proto)proto->value;
+        if (!parse_targets(p, &r) || !parse_path(p, &r) || !parse_limits(p, &r))
+                return false;
+        if (rs->default_given)
+                return parser_fail(p, r.at, "`default` is the last line: a rule behind it would never be read");
+        to = parser_push(p, &rs->rules, &rs->count, &rs->cap, sizeof(r), RULES_MAX, "rules");
+        if (to)
+                *to = r;
+        return to != NULL;
+}
+
+bool parse_default(struct parser *p, void *ruleset, const struct keyword *k)
+{
+        struct ruleset *rs = ruleset;
+
+        (void)k;
+        if (rs->default_given)
+                return parser_fail(p, p->tok.at, "`default` is given already");
+        if (!parser_is(p, "allow") && !parser_is(p, "deny"))
+                return parser_expected(p, "`allow` or `deny`");
+        rs->default_given = true;
+        rs->default_allow = parser_is(p, "allow");
+        parser_next(p);
+        return true;
+}
+
+bool parse_rules_block(struct parser *p, struct ruleset *rs)
+{
+        rs->at = p->tok.at;
+        return parse_statements(p, &keywords_rules, rs, true);
+}

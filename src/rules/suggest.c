@@ -1,0 +1,63 @@
+/* The rule that would have allowed it: printed at the end of a run and in every refusal, so it must parse and must be narrow. */
+#include "base/host.h"
+#include "rules/rules_priv.h"
+
+static void suggest_host(struct buf *out, const struct policy_flow_query *q, bool port)
+{
+        char text[ADDR_TEXT_BYTES];
+
+        if (q->name.n) {
+                buf_add_slice(out, q->name);
+                return;
+        }
+        addr_print(text, q->literal);
+        buf_addf(out, port && !addr_is_v4(q->literal) ? "[%s]" : "%s", text);
+}
+
+static bool can_suggest(const struct policy_flow_query *q) { return q->name.n ? host_is_canonical(q->name) : q->literal != NULL; }
+
+void policy_suggest_flow(const struct policy_flow_query *q, struct buf *out)
+{
+        static const char *const protos[] = { "tcp", "udp", "icmp" };
+        bool web = q->proto == FLOW_TCP && (q->port == 80 || q->port == 443);
+
+        if (!can_suggest(q) || (unsigned)q->proto > FLOW_ICMP)
+                return;
+        buf_addf(out, "allow %s ", web ? "web" : protos[q->proto]);
+        suggest_host(out, q, !web && q->proto != FLOW_ICMP);
+        if (web)
+                buf_add_str(out, " read-only");
+        else if (q->proto != FLOW_ICMP)
+                buf_addf(out, ":%u", q->port);
+}
+
+static bool method_ok(struct slice m)
+{
+        for (size_t i = 0; i < m.n; i++)
+                if (m.p[i] < 'A' || m.p[i] > 'Z')
+                        return false;
+        return m.n && m.n <= RULES_METHOD_BYTES && !slice_is(m, "CONNECT");
+}
+
+void policy_suggest_request(const struct policy_request_query *q, struct buf *out)
+{
+        static const struct rule read_only = { .action = RULE_ALLOW, .read_only = true };
+        bool port = q->flow.port != 80 && q->flow.port != 443;
+        struct slice method = q->upgrade == UPGRADE_WEBSOCKET ? SLICE_LIT("GET") : q->method;
+        enum policy_limit which;
+        enum reason why;
+        int64_t max;
+
+        if (!can_suggest(&q->flow))
+                return;
+        buf_add_str(out, "allow web ");
+        suggest_host(out, &q->flow, port);
+        if (port)
+                buf_addf(out, ":%u", q->flow.port);
+        if (limits_hold(&read_only, q, &which, &why, &max) == HOLD_YES) {
+                buf_add_str(out, " read-only");
+        } else if (method_ok(method) && q->upgrade != UPGRADE_OTHER) {
+                buf_add_str(out, " ");
+                buf_add_slice(out, method);
+        }
+}
