@@ -1,0 +1,223 @@
+"""The first commands of a new user: run, exec, shell, listings, exit codes, refusals. As root and as an ordinary user."""
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+
+from world import Brome, Skip, World, wait_for
+
+CONFIG = """
+workspace saved {
+        env GREETING "hello"
+        rules { allow web allowed.example read-only; default deny }
+}
+"""
+
+
+def make_world():
+    w = World()
+    w.nginx(("allowed.example", "second.example"))
+    w.dns.set("evil.example", "203.0.113.66", "2001:db8::66")
+    if subprocess.run(["id", "brome-test"], capture_output=True).returncode:
+        subprocess.run(["useradd", "-m", "brome-test"], check=True)
+    w.root = Brome(w, CONFIG)
+    w.plain = Brome(w, CONFIG, user="brome-test")
+    return w
+
+
+def both(fn):
+    def run(w):
+        for b in (w.root, w.plain):
+            try:
+                fn(w, b)
+            except AssertionError as e:
+                raise AssertionError(f"as {b.user or 'root'}: {e}") from e
+    return run
+
+
+@both
+def test_readme_command(w, b):
+    p = b.run("web allowed.example read-only", "curl", "-sS", "https://allowed.example/", check=0)
+    assert p.stdout == "hello from nginx\n", (p.stdout, p.stderr)
+
+
+@both
+def test_exit_status_passes_through(w, b):
+    for script, code in (("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -TERM $$", 143)):
+        b("run", "--", "sh", "-c", script, check=code)
+    b("run", "--", "/no/such/program", check=127)
+    b("run", "--", "/etc/passwd", check=126)
+
+
+@both
+def test_stdin_stdout_stderr(w, b):
+    p = b("run", "--", "sh", "-c", "cat; echo problem >&2", input="typed\n", check=0)
+    assert p.stdout == "typed\n" and "problem\n" in p.stderr
+    blob = os.urandom(3_000_000)
+    p = b("run", "--", "cat", input=blob, check=0, text=False)
+    assert p.stdout == blob
+
+
+@both
+def test_refusals_are_listed_with_the_rule(w, b):
+    mark = w.sniffer.mark()
+    p = b.run("web allowed.example read-only", "sh", "-c",
+              "curl -sS -d x https://allowed.example/post; curl -sS https://evil.example/; curl -sS http://203.0.113.66/; true", check=0)
+    assert "read-only" in p.stdout, p.stdout  # the readable 403
+    assert "allow web evil.example" in p.stderr, p.stderr
+    assert "allow web allowed.example" in p.stderr and "POST" in p.stderr, p.stderr
+    assert not w.dns.asked("evil"), "a name that no rule allows was looked up"
+    assert not w.sniffer.since(mark, dst="203.0.113.66")
+
+
+@both
+def test_default_is_closed(w, b):
+    mark = w.sniffer.mark()
+    began = time.monotonic()
+    p = b("run", "--", "sh", "-c", "curl -sS https://allowed.example/; echo $?; curl -sS http://203.0.113.10/; echo $?")
+    assert p.stdout.split() == ["6", "7"] or p.stdout.split() == ["6", "56"], (p.stdout, p.stderr)
+    assert time.monotonic() - began < 30, "refused, not timed out"
+    assert not [q for q in w.sniffer.since(mark) if q["dst"] != "127.0.0.1"], "something left"
+
+
+@both
+def test_saved_workspace_start_exec_stop(w, b):
+    b("workspace", "start", "saved", check=0)
+    rows = {r.get("workspace") or r.get("name"): r for r in b.json("workspace", "ls")}
+    assert rows["saved"]["state"] == "running", rows
+    assert b.sh("saved", "echo $GREETING", check=0).stdout == "hello\n"
+    b.sh("saved", "echo kept > ~/file", check=0)
+    assert b.sh("saved", "curl -sS https://allowed.example/", check=0).stdout == "hello from nginx\n"
+    d = b.json("workspace", "describe", "saved")[0]
+    assert "allow web allowed.example read-only" in json.dumps(d), d
+    b("workspace", "stop", "saved", check=0)
+    rows = {r.get("workspace") or r.get("name"): r for r in b.json("workspace", "ls")}
+    assert rows["saved"]["state"] == "stopped", rows
+    assert b("run", "saved", "--", "cat", "file", check=0).stdout == "kept\n", "the home outlives the session"
+
+
+@both
+def test_workspace_new_and_rm(w, b):
+    b("workspace", "new", "fresh", "--allow", "web allowed.example", check=0)
+    assert b("run", "fresh", "--", "curl", "-sS", "https://allowed.example/", check=0).stdout == "hello from nginx\n"
+    assert b("workspace", "new", "fresh").returncode == 1
+    b("workspace", "rm", "fresh", check=0)
+    assert b("run", "fresh", "--", "true").returncode != 0
+    assert "fresh" not in b("workspace", "ls", check=0).stdout
+
+
+@both
+def test_throw_away_leaves_nothing(w, b):
+    b("run", "--", "sh", "-c", "echo secret > ~/x; mkdir -p ~/a/b; chmod 0 ~/a/b", check=0)
+    wait_for("the throw-away folder to go", lambda: not [d for d in os.listdir(b.dir / "state/workspaces") if d.startswith("run-")])
+
+
+@both
+def test_errors_name_the_way_out(w, b):
+    p = b("run", "nosuch", "--", "true")
+    assert p.returncode == 125 and "nosuch" in p.stderr, p
+    p = b("run", "--allow", "web example.org raed-only", "--", "true")
+    assert p.returncode == 65 and "raed-only" in p.stderr and "^" in p.stderr, p
+    p = b("run", "--share", "/", "--", "true")
+    assert p.returncode in (65, 125) and "/" in p.stderr and "Traceback" not in p.stderr, p
+    p = b("frobnicate")
+    assert p.returncode == 64
+    p = b("run", "curl", "https://x/")
+    assert p.returncode == 64 and "--" in p.stderr, p
+
+
+@both
+def test_listings_have_json(w, b):
+    b.run("web allowed.example read-only", "sh", "-c", "curl -sS https://allowed.example/a?token=sesame; curl -sS -X POST https://allowed.example/b", check=0)
+    for words in (("trace", "ls"), ("trace", "hostnames"), ("trace", "summary"), ("timeline",), ("workspace", "ls"), ("doctor",)):
+        rows = b.json(*words)
+        assert rows, words
+    rows = b.trace(host="allowed.example")
+    assert any(r["method"] == "GET" and r["verdict"] == "allow" and r.get("status") == 404 for r in rows), rows
+    assert any(r["method"] == "POST" and r["verdict"] == "deny" and r.get("status") == 403 for r in rows), rows
+    assert "sesame" not in json.dumps(rows), "query values are redacted"
+    assert b.timeline(engine="Firewall")
+    assert b("trace", "verify", check=0)
+
+
+def spawn_pty(b, *args):
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ.update({**b.env, "TERM": "xterm"})
+        os.chdir(b.home)
+        argv = b.argv(*args)
+        os.execvp(argv[0], argv)
+    return pid, fd
+
+
+def read_until(fd, text, deadline=60):
+    out, end = b"", time.monotonic() + deadline
+    while text not in out:
+        assert time.monotonic() < end, (text, out)
+        if select.select([fd], [], [], 0.5)[0]:
+            try:
+                out += os.read(fd, 65536)
+            except OSError:
+                break
+    assert text in out, (text, out)
+    return out
+
+
+@both
+def test_shell_on_a_terminal(w, b):
+    import fcntl
+    import struct
+    import termios
+    pid, fd = spawn_pty(b, "run")
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 123, 0, 0))
+    os.write(fd, b"PS1='$ '; echo re''ady\n")
+    read_until(fd, b"ready\r\n")
+    os.write(fd, b"stty size; tty; id -u\n")
+    out = read_until(fd, b"\n0\r\n")
+    assert b"40 123" in out and b"/dev/pts/" in out, out
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 99, 0, 0))
+    os.write(fd, b"until [ \"$(stty size)\" = '50 99' ]; do :; done; echo re''sized\n")
+    read_until(fd, b"resized\r\n")
+    os.write(fd, b"sleep 1000\n")
+    time.sleep(0.3)
+    os.write(fd, b"\x03")  # the terminal's interrupt reaches the job, not brome
+    os.write(fd, b"echo code $?\n")
+    read_until(fd, b"code 130\r\n")
+    os.write(fd, b"sleep 1000\n")
+    time.sleep(0.3)
+    os.write(fd, b"\x1a")
+    os.write(fd, b"jobs; kill %1; echo sto''pped\n")
+    out = read_until(fd, b"stopped\r\n")
+    assert b"Stopped" in out, out
+    os.write(fd, b"exit 9\n")
+    _, status = os.waitpid(pid, 0)
+    os.close(fd)
+    assert os.waitstatus_to_exitcode(status) == 9
+
+
+@both
+def test_signal_ends_the_command(w, b):
+    p = b.popen("run", "--", "sh", "-c", "trap 'echo got it; exit 5' TERM; echo up; while :; do sleep 0.1; done")
+    assert p.stdout.readline() == b"up\n"
+    p.send_signal(signal.SIGTERM)
+    out, _ = p.communicate(timeout=60)
+    assert out == b"got it\n" and p.returncode == 5, (out, p.returncode)
+
+
+@both
+def test_nothing_of_the_host_inside(w, b):
+    out = b("run", "--", "sh", "-c", "env; ls -A / /root /tmp /run; ls /home 2>&1; cat /etc/shadow /root/.bash_history 2>&1; ls /sys 2>&1; ps ax 2>/dev/null || true", check=0,
+            env={"SECRET_TOKEN": "sesame-env"}).stdout
+    assert "sesame-env" not in out and "BROME_" not in out, out
+    assert "shadow: No such file" in out, out
+
+
+def test_demo(w):
+    b = Brome(w)
+    p = b("demo", check=0, timeout=120)
+    for line in ("the origin got: GET /readme", "read-only", "the origin got: GET /", "Now your own command"):
+        assert line in p.stdout, p.stdout
+    assert "POST /notes" not in p.stdout.replace("allow", ""), p.stdout
