@@ -29,7 +29,7 @@ enum {
         JOURNAL_FLUSH_MS = 100,                 /* a record taken is on disk within this time */
         JOURNAL_SYNC_MS = 1000,                 /* and safe from a power cut within this one, while records come */
         JOURNAL_WORKSPACE_BYTES = 64,           /* a workspace's name */
-        JOURNAL_WORKSPACES = 4096,              /* names the journal knows at once */
+        JOURNAL_WORKSPACES = 65536,             /* names a journal may hold, throw-away ones included; 200 bytes each in memory */
         JOURNAL_COALESCE_FIRST = 3,             /* identical refusals written one by one before counting starts */
         JOURNAL_COALESCE_MS = 1000,             /* counted for this long, then one record with COUNT */
         JOURNAL_COALESCE_SLOTS = 64,            /* different refusals watched per workspace; a further one replaces, it is never lost */

@@ -1,0 +1,188 @@
+/* Verifying: whatever a hand changes, verify names the record. */
+#include "help.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct place *filled(void **state, size_t n)
+{
+        struct place *p = *state;
+
+        place_open(p);
+        put_many(p->j, "alpha", n);
+        place_close(p);
+        return p;
+}
+
+static void whole(void **state)
+{
+        struct place *p = filled(state, 100);
+        struct verdict_of_verify v = verify(p);
+
+        assert_int_equal(v.result.findings, 0);
+        assert_int_equal(v.result.records, 100);
+        place_open(p);
+        v = verify(p); /* while the writer has it open */
+        assert_int_equal(v.result.findings, 0);
+}
+
+static const struct { const char *sql; uint64_t seq; const char *says; } hands[] = {
+        { "DROP TRIGGER record_stays; UPDATE record SET body = CAST(substr(body, 1, 30) || x'41' || substr(body, 32) AS BLOB) WHERE seq = 50", 50, "changed" },
+        { "DROP TRIGGER record_stays; UPDATE record SET time_us = time_us + 1 WHERE seq = 50", 50, "changed" },
+        { "DROP TRIGGER record_stays; UPDATE record SET session = 2 WHERE seq = 50", 50, "changed" },
+        { "DROP TRIGGER record_stays; UPDATE record SET class = 3 WHERE seq = 50", 50, "changed" },
+        { "DROP TRIGGER record_stays; UPDATE record SET class = 256 WHERE seq = 50", 50, "changed" },
+        { "DROP TRIGGER record_stays; UPDATE record SET mac = zeroblob(32) WHERE seq = 50", 50, "changed" },
+        { "DROP TRIGGER record_stays; UPDATE record SET mac = x'00' WHERE seq = 50", 50, "changed" },
+        { "UPDATE workspace SET name = x'62'", 1, "changed" },
+        { "DELETE FROM record WHERE seq = 50", 50, "missing" },
+        { "DELETE FROM record WHERE seq BETWEEN 50 AND 60", 50, "records 50 to 60 are missing" },
+        { "DELETE FROM record WHERE seq < 10", 1, "records 1 to 9 are missing" },
+        { "DELETE FROM record WHERE seq > 90", 91, "tail is cut" },
+        { "DELETE FROM record WHERE seq = 100", 100, "tail is cut" },
+        { "DELETE FROM record", 1, "tail is cut" },
+        { "DROP TRIGGER record_stays; UPDATE record SET seq = 1000 WHERE seq = 50; UPDATE record SET seq = 50 WHERE seq = 51;"
+          "UPDATE record SET seq = 51 WHERE seq = 1000", 50, "changed" },
+        { "DELETE FROM record WHERE seq = 50; INSERT INTO gap SELECT 50, 50, 1, 0, a.mac, b.mac, zeroblob(32) FROM record a, record b WHERE a.seq = 49"
+          " AND b.seq = 51", 50, "anchor" },
+        { "INSERT INTO record SELECT 101, time_us, workspace, session, class, body, mac FROM record WHERE seq = 100", 101, "changed" },
+};
+
+static void hands_are_seen(void **state)
+{
+        for (size_t i = 0; i < sizeof(hands) / sizeof(hands[0]); i++) {
+                void *one = NULL;
+                struct place *p;
+                struct verdict_of_verify v;
+                (void)state;
+                place_setup(&one);
+                p = filled(&one, 100);
+                place_sql(p, hands[i].sql);
+                v = verify(p);
+                if (v.result.findings == 0 || v.seq != hands[i].seq || !strstr(v.text, hands[i].says))
+                        fail_msg("%s: at %d: %s", hands[i].sql, (int)v.seq, v.text);
+                place_teardown(&one);
+        }
+}
+
+static void append_only(void **state)
+{
+        struct place *p = filled(state, 3);
+        char path[128];
+        sqlite3 *db;
+
+        snprintf(path, sizeof(path), "%s/journal.db", p->state);
+        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+        assert_int_not_equal(sqlite3_exec(db, "UPDATE record SET session = 9", NULL, NULL, NULL), SQLITE_OK);
+        sqlite3_close(db);
+}
+
+/* The writer that finds a cut tail marks it, notes it and goes on; the mark stays. */
+static void cut_tail_survives_reopening(void **state)
+{
+        struct place *p = filled(state, 100);
+        struct verdict_of_verify v;
+
+        place_sql(p, "DELETE FROM record WHERE seq > 90");
+        place_open(p);
+        assert_non_null(strstr(journal_damage(p->j), "91 to 100"));
+        put_many(p->j, "alpha", 10);
+        place_close(p);
+        place_open(p);
+        assert_string_equal(journal_damage(p->j), "");
+        place_close(p);
+        v = verify(p);
+        assert_int_equal(v.result.findings, 1);
+        assert_int_equal(v.result.lost, 10);
+        assert_int_equal(v.seq, 91);
+        assert_int_equal(v.result.last_seq, 111);
+}
+
+static void unlink_in(struct place *p, const char *name)
+{
+        char path[128];
+
+        snprintf(path, sizeof(path), "%s/%s", p->state, name);
+        assert_int_equal(unlink(path), 0);
+}
+
+static void missing_head_is_told(void **state)
+{
+        struct place *p = filled(state, 10);
+
+        unlink_in(p, "journal.head");
+        assert_int_equal(verify(p).result.findings, 1);
+        place_open(p);
+        assert_non_null(strstr(journal_damage(p->j), "journal.head is missing"));
+}
+
+static void removed_database_is_told(void **state)
+{
+        struct place *p = filled(state, 10);
+        struct verdict_of_verify v;
+
+        unlink_in(p, "journal.db");
+        place_open(p);
+        assert_non_null(strstr(journal_damage(p->j), "1 to 10"));
+        place_close(p);
+        v = verify(p);
+        assert_int_equal(v.result.findings, 1);
+        assert_int_equal(v.result.lost, 10);
+}
+
+static void refuses(struct place *p, const char *says)
+{
+        struct journal_options o = { .state = p->state, .create = true };
+        struct err err = ERR_INIT;
+
+        assert_null(journal_open(&o, &err));
+        if (!strstr(err.text, says))
+                fail_msg("said: %s", err.text);
+}
+
+static void keys_and_versions(void **state)
+{
+        struct place *p = filled(state, 10);
+        char path[128], other[128];
+
+        snprintf(path, sizeof(path), "%s/journal.key", p->state);
+        snprintf(other, sizeof(other), "%s/away", p->state);
+        assert_int_equal(rename(path, other), 0);
+        refuses(p, "journal.key is missing");
+        assert_int_equal(rename(other, path), 0);
+        assert_int_equal(chmod(path, 0644), 0);
+        refuses(p, "not private");
+        assert_int_equal(chmod(path, 0600), 0);
+        place_sql(p, "PRAGMA user_version = 2");
+        refuses(p, "newer brome");
+        place_sql(p, "PRAGMA user_version = 1; PRAGMA application_id = 5");
+        refuses(p, "not a journal");
+}
+
+/* Another key: nothing verifies, and the writer says so. */
+static void foreign_key(void **state)
+{
+        struct place *p = filled(state, 10);
+        char path[128];
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/journal.key", p->state);
+        f = fopen(path, "r+");
+        assert_non_null(f);
+        assert_int_equal(fputc('x', f), 'x');
+        fclose(f);
+        assert_true(verify(p).result.findings > 0);
+        refuses(p, "does not fit");
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, place_setup, place_teardown)
+                T(whole), T(hands_are_seen), T(append_only), T(cut_tail_survives_reopening), T(missing_head_is_told), T(removed_database_is_told),
+                T(keys_and_versions), T(foreign_key),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
