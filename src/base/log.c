@@ -16,7 +16,7 @@ void log_init(const char *program, const char *workspace)
         log_debugging = getenv("BROME_DEBUG") != NULL;
 }
 
-static void log_line(const char *fmt, va_list ap)
+__attribute__((format(printf, 1, 0))) static void log_line(const char *fmt, va_list ap)
 {
         char line[1024];
         size_t at = 0;
