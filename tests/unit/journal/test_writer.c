@@ -105,7 +105,9 @@ static void killed_anywhere(void **state)
                 if (pid == 0) {
                         struct journal_options o = { .state = p->state, .create = true };
                         struct journal *j = journal_open(&o, NULL);
-                        for (uint64_t i = 0; j; i++) {
+                        if (!j)
+                                _exit(1);
+                        for (uint64_t i = 0;; i++) {
                                 struct event e = verdict("allow", "registry.example", i);
                                 struct journal_entry entry = { SLICE_LIT("alpha"), 1, "inner", &e };
                                 if (journal_append(j, &entry) < 0)
@@ -119,7 +121,6 @@ static void killed_anywhere(void **state)
                                                 _exit(1);
                                 }
                         }
-                        _exit(1);
                 }
                 close(pipes[1]);
                 for (int i = 0; i < 50 + round * 13; i++)
