@@ -42,7 +42,7 @@ static bool host_labels_ok(struct slice name, bool *ace)
                                 return false;
                         continue;
                 }
-                if (i == start || i - start > HOST_LABEL_BYTES)
+                if (i == start || i - start > HOST_LABEL_BYTES || name.p[start] == '-')
                         return false;
                 /* "??--" is reserved (RFC 5891 §4.2.3.1); only xn-- has a meaning, and that libidn2 checks. */
                 if (i - start >= 4 && memcmp(name.p + start, "xn--", 4) == 0)

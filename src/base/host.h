@@ -1,6 +1,6 @@
 /* Host names in one form, so that "the same name" is a byte comparison everywhere: rules, DNS, SNI, Host, :authority, certificates.
  *
- * Canonical: lower case, A-labels (UTS 46 non-transitional), no trailing dot, 1–253 bytes, labels of 1–63 bytes of [a-z0-9_-].
+ * Canonical: lower case, A-labels (UTS 46 non-transitional), no trailing dot, 1–253 bytes, labels of 1–63 bytes of [a-z0-9_-], no '-' in front.
  * Addresses: strict dotted quad, or IPv6 in brackets. What a lenient parser would read as an address (2130706433, 0x7f.1, 0177.0.0.1,
  * 127.1) is neither name nor address: refused, because two readers would disagree on it. Pure: no I/O, no locale. */
 #ifndef BROME_BASE_HOST_H

@@ -74,6 +74,22 @@ static struct token lex_unescape(struct lexer *lx, struct arena *arena, struct t
         return t;
 }
 
+/* Length of the well-formed UTF-8 sequence at the front of s (RFC 3629: shortest form, no surrogates), 0 when there is none. */
+static size_t utf8_length(struct slice s)
+{
+        uint8_t c = s.p[0];
+        size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : (c & 0xf0) == 0xe0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+
+        if (n == 0 || s.n < n)
+                return 0;
+        for (size_t i = 1; i < n; i++)
+                if ((s.p[i] & 0xc0) != 0x80)
+                        return 0;
+        if ((c == 0xe0 && s.p[1] < 0xa0) || (c == 0xed && s.p[1] > 0x9f) || (c == 0xf0 && s.p[1] < 0x90) || (c == 0xf4 && s.p[1] > 0x8f))
+                return 0;
+        return n;
+}
+
 static struct token lex_string(struct lexer *lx, struct arena *arena)
 {
         size_t start = lx->pos, i = start + 1;
@@ -84,10 +100,15 @@ static struct token lex_string(struct lexer *lx, struct arena *arena)
         for (; i < t.n && t.p[i] != '"'; i++) {
                 if (t.p[i] == '\n')
                         break;
+                size_t n = utf8_length(slice_skip(t, i));
                 if (t.p[i] < ' ' || t.p[i] == 0x7f)
                         return lex_bad(lx, i, lex_line_end(lx, i), "a control character in a string");
-                if (t.p[i] != '\\')
+                if (n == 0)
+                        return lex_bad(lx, i, lex_line_end(lx, i), "this is not UTF-8");
+                if (t.p[i] != '\\') {
+                        i += n - 1;
                         continue;
+                }
                 if (i + 1 >= t.n || (t.p[i + 1] != '"' && t.p[i + 1] != '\\'))
                         return lex_bad(lx, i, lex_line_end(lx, i), "only \\\" and \\\\ are escapes in a string");
                 escapes = true;

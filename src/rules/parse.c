@@ -112,7 +112,7 @@ static void diag_source(struct diag *d, struct slice line, size_t offset)
         d->source[used] = 0;
 }
 
-static void diag_add(const struct program *prog, struct diags *errors, uint32_t at, const char *fmt, va_list ap)
+static void __attribute__((format(printf, 4, 0))) diag_add(const struct program *prog, struct diags *errors, uint32_t at, const char *fmt, va_list ap)
 {
         const struct source *s = source_at(prog, at);
         struct diag *d;
@@ -351,6 +351,7 @@ const struct keyword *parser_keyword(struct parser *p, const struct keyword_tabl
         for (size_t i = 0; i < t->count; i++) {
                 if (!slice_is(p->tok.text, t->rows[i].word))
                         continue;
+                p->keyword_at = p->tok.at;
                 parser_next(p);
                 return &t->rows[i];
         }
@@ -451,6 +452,7 @@ bool parse_statements(struct parser *p, const struct keyword_table *t, void *obj
 {
         unsigned depth;
         bool ok = true;
+        uint32_t open_at = p->tok.at;
 
         if (braces && !parser_take(p, TOK_OPEN, "`{`"))
                 return false;
@@ -460,8 +462,13 @@ bool parse_statements(struct parser *p, const struct keyword_table *t, void *obj
         for (;;) {
                 while (p->tok.kind == TOK_NEWLINE || p->tok.kind == TOK_SEMICOLON)
                         parser_next(p);
+                if (p->tok.kind == TOK_EOF && braces) {
+                        parser_fail(p, open_at, "this `{` is never closed");
+                        p->gave_up = true; /* the braces around it are open too: no news */
+                        return false;
+                }
                 if (p->tok.kind == TOK_EOF)
-                        return braces ? parser_expected(p, "`}`") : ok;
+                        return ok;
                 if (p->tok.kind == TOK_CLOSE) {
                         if (!braces)
                                 ok = parser_fail(p, p->tok.at, "this `}` closes nothing");

@@ -18,7 +18,7 @@ static bool once(struct parser *p, struct block *b, const struct keyword_table *
         uint32_t bit = 1u << (unsigned)(k - t->rows);
 
         if (b->seen & bit)
-                return parser_fail(p, p->tok.at, "`%s` is given already", k->word);
+                return parser_fail(p, p->keyword_at, "`%s` is given already", k->word);
         b->seen |= bit;
         return true;
 }

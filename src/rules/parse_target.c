@@ -201,7 +201,7 @@ static bool parse_table_reference(struct parser *p, struct target *t)
 
 static bool list_entry(struct parser *p, struct target *t, bool tables_ok)
 {
-        struct slice word;
+        struct slice word, ports;
 
         if (p->tok.kind == TOK_LESS && tables_ok)
                 return parse_table_reference(p, t);
@@ -210,6 +210,8 @@ static bool list_entry(struct parser *p, struct target *t, bool tables_ok)
         word = p->tok.text;
         if (slice_is(word, "any"))
                 return parser_fail(p, p->tok.at, "`any` stands alone, not in a list");
+        if (split_ports(word, &ports).n != word.n)
+                return parser_fail(p, p->tok.at, tables_ok ? "ports stand behind the list, as in `{ a.example, b.example }:443`" : "a table holds no ports: they stand in the rule");
         if (!parse_host_word(p, p->tok.at, word, t))
                 return false;
         parser_next(p);

@@ -82,7 +82,8 @@ struct parser {
         size_t tokens;
         struct macro *macros;
         size_t macro_count, macro_cap;
-        bool gave_up; /* out of memory or tokens: reported, everything ends */
+        uint32_t keyword_at; /* of the keyword whose handler runs */
+        bool gave_up;        /* out of memory or tokens, an open brace at the end: reported, everything ends */
 };
 
 /* A row of a keyword table: one table a concept; parser, suggestions, man pages, completion and fuzz dictionaries derive from it. */
