@@ -59,12 +59,11 @@ void buf_commit(struct buf *b, size_t n)
 
 int buf_add(struct buf *b, const void *p, size_t n)
 {
-        uint8_t *to = buf_reserve(b, n);
+        uint8_t *to = n ? buf_reserve(b, n) : NULL;
 
         if (!to)
                 return b->failed ? -1 : 0;
-        if (n)
-                memcpy(to, p, n);
+        memcpy(to, p, n);
         b->end += n;
         return 0;
 }
