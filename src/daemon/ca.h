@@ -1,0 +1,18 @@
+/* A workspace's own certificate authority: ECDSA P-256, made when the workspace is, trusted by nothing outside it. The key is handed to
+ * the inner door as a descriptor; bromed never signs anything else with it. */
+#ifndef BROME_DAEMON_CA_H
+#define BROME_DAEMON_CA_H
+
+#include "base/err.h"
+
+enum {
+        CA_YEARS = 10,
+        CA_BACKDATE_S = 3600, /* a guest's clock may lag */
+        CA_RENEW_DAYS = 30,   /* renewed at a session's start when it ends within this time */
+};
+
+/* Makes sure that <folder>/ca.key (0600, PKCS#8 PEM) and <folder>/ca.pem are there, belong together and last; makes both new otherwise.
+ * 0 or -1. */
+int ca_ensure(const char *folder, const char *workspace, struct err *err) __attribute__((warn_unused_result));
+
+#endif

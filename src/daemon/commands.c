@@ -1,0 +1,366 @@
+/* The requests of the control socket: one function each, one table. Every one answers at once or hands its reply to who answers later. */
+#include "base/chan.h"
+#include "base/esc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/bounds.h"
+#include "daemon/record.h"
+#include "daemon/rules_set.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/workspace.h"
+#include "journal/journal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef void command_fn(struct daemon *d, const struct request *r, struct reply *reply);
+
+static void refuse_config(struct daemon *d, struct reply *reply, const struct diags *errors)
+{
+        struct err err = ERR_INIT;
+        json_t *e;
+
+        settings_first(errors, &err);
+        e = request_error(reply->id, REQUEST_E_CONFIG, err.text);
+        if (e)
+                json_object_set_new(e, "errors", settings_errors(errors));
+        reply_send(d, reply, e, NULL, 0);
+}
+
+/* The workspace that the request names; NULL when it was refused. */
+static struct workspace *named(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        struct workspace *ws = r->workspace ? workspace_find(d, r->workspace) : NULL;
+        char text[160];
+
+        if (!ws) {
+                snprintf(text, sizeof(text), "there is no workspace %s; 'brome workspace ls' lists them", r->workspace ? r->workspace : "of no name");
+                reply_error(d, reply, REQUEST_E_NO_WORKSPACE, text);
+        }
+        return ws;
+}
+
+static json_t *describe_short(const struct workspace *ws)
+{
+        static const char *const origins[] = { [WS_FROM_CONFIG] = "config", [WS_FROM_STATE] = "made", [WS_THROW_AWAY] = "throw-away" };
+
+        return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:I}", "name", ws->name, "origin", origins[ws->origin], "state",
+                         workspace_state_name(ws->state), "reason", ws->reason, "session", (json_int_t)(ws->session ? ws->session->number : 0), "pid",
+                         (json_int_t)(ws->session ? ws->session->pid : 0), "since", (json_int_t)ws->since_us, "shares", (int)ws->conf->share_count,
+                         "generation", (json_int_t)ws->generation);
+}
+
+static void do_status(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        struct err why = ERR_INIT;
+        bool writable = journal_writable(d->journal, &why);
+        json_t *list = json_array();
+
+        (void)r;
+        for (size_t i = 0; i < d->workspace_count; i++)
+                json_array_append_new(list, describe_short(d->workspaces[i]));
+        reply_send(d, reply,
+                   json_pack("{s:s, s:o, s:{s:b, s:s, s:s}, s:{s:s, s:I, s:s}, s:i}", "op", "status", "workspaces", list, "journal", "writable", writable,
+                             "why", writable ? "" : why.text, "damage", journal_damage(d->journal), "config", "path", d->paths.config, "generation",
+                             (json_int_t)d->settings_generation, "error", d->settings_error, "pid", (int)getpid()),
+                   NULL, 0);
+}
+
+/* A text descriptor of a client. 0, or answered with an error. */
+static int read_text(struct daemon *d, struct reply *reply, int fd, struct buf *out)
+{
+        struct err err = ERR_INIT;
+
+        buf_init(out, DAEMON_BLOCK_BYTES + 65536);
+        /* Only a regular (memory) file: a pipe could keep bromed waiting. */
+        if (rules_text_regular(fd) && fd_read_all(fd, out, DAEMON_BLOCK_BYTES, &err) == 0)
+                return 0;
+        reply_error(d, reply, REQUEST_E_USAGE, err.text[0] ? err.text : "the text must come as a memory file");
+        buf_fini(out);
+        return -1;
+}
+
+/* A workspace from a block of text; NULL when refused. */
+static struct workspace *from_block(struct daemon *d, const struct request *r, struct reply *reply, const char *file, enum workspace_origin origin)
+{
+        static struct diags errors;
+        char name[REQUEST_NAME_BYTES], text[192];
+        struct settings *settings;
+        struct workspace *ws = NULL;
+        struct err err = ERR_INIT;
+        struct buf block;
+
+        if (read_text(d, reply, r->text, &block) < 0)
+                return NULL;
+        errors = (struct diags){ 0 };
+        if (registry_block_name(d, buf_slice(&block), file, name, &settings, &errors) < 0) {
+                refuse_config(d, reply, &errors);
+        } else if (r->name && strcmp(r->name, name) != 0) {
+                settings_drop(settings);
+                reply_error(d, reply, REQUEST_E_USAGE, "the block is about a workspace of another name");
+        } else if (workspace_find(d, name)) {
+                settings_drop(settings);
+                snprintf(text, sizeof(text), "there is a workspace %s already", name);
+                reply_error(d, reply, REQUEST_E_EXISTS, text);
+        } else {
+                ws = workspace_add(d, name, origin, settings, strndup((const char *)buf_slice(&block).p, buf_len(&block)), &err);
+                if (!ws)
+                        reply_error(d, reply, REQUEST_E_INTERNAL, err.text);
+        }
+        buf_fini(&block);
+        return ws;
+}
+
+static void do_open(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        struct session_options o = { .proxy = r->proxy, .no_proxy = r->no_proxy };
+        enum request_error code;
+        struct workspace *ws;
+        struct err err = ERR_INIT;
+
+        if (d->stopping || d->refusing) {
+                struct err why = ERR_INIT;
+
+                (void)journal_writable(d->journal, &why);
+                err_set(&err, d->stopping ? "bromed is being stopped" : "the journal cannot be written (%s); make room on its disk, then try again", why.text);
+                reply_error(d, reply, d->stopping ? REQUEST_E_STATE : REQUEST_E_JOURNAL, err.text);
+                return;
+        }
+        ws = r->text >= 0 ? from_block(d, r, reply, "command-line", WS_THROW_AWAY) : named(d, r, reply);
+        if (!ws)
+                return;
+        if (workspace_busy(ws)) {
+                reply_error(d, reply, ws->state == WS_STOPPING ? REQUEST_E_STATE : REQUEST_E_EXISTS,
+                            ws->state == WS_STOPPING ? "its last session is still ending; try again" : "it runs already; 'brome exec' runs a command in it");
+                return;
+        }
+        ws->remove_folder = ws->origin == WS_THROW_AWAY && r->rm;
+        o.owner = r->keep ? 0 : reply->client;
+        o.reply = *reply;
+        if (session_open(ws, &o, &code, &err) < 0) {
+                reply_error(d, reply, code, err.text);
+                if (ws->origin == WS_THROW_AWAY) {
+                        if (ws->remove_folder && registry_discard(d, ws->name, &err) < 0)
+                                log_error("%s", err.text);
+                        workspace_remove(ws);
+                }
+        }
+}
+
+static void do_close(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        struct workspace *ws = named(d, r, reply);
+
+        if (ws && !workspace_busy(ws))
+                reply_error(d, reply, REQUEST_E_STATE, "the workspace does not run");
+        else if (ws)
+                session_close(ws, "closed by request", r->force, *reply);
+}
+
+static void do_exec(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        struct workspace *ws = named(d, r, reply);
+
+        if (ws)
+                session_exec(ws, r, *reply);
+}
+
+static void do_new(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        char file[PATH_MAX], folder[PATH_MAX];
+        struct err err = ERR_INIT;
+        struct workspace *ws;
+
+        snprintf(folder, sizeof(folder), "%.*s/workspaces/%s", PATH_MAX - 128, d->paths.state, r->name);
+        snprintf(file, sizeof(file), "%.*s/workspace.conf", PATH_MAX - 32, folder);
+        ws = from_block(d, r, reply, file, WS_FROM_STATE);
+        if (!ws)
+                return;
+        if (fd_mkdirs(folder, 0700, &err) < 0 || fd_write_file(file, 0600, ws->text, strlen(ws->text), &err) < 0) {
+                workspace_remove(ws);
+                reply_error(d, reply, REQUEST_E_HOST, err.text);
+                return;
+        }
+        record_state(ws);
+        reply_done(d, reply);
+}
+
+static void do_rm(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        struct request by_name = { .workspace = r->name };
+        struct workspace *ws = named(d, &by_name, reply);
+        struct err err = ERR_INIT;
+
+        if (!ws)
+                return;
+        if (workspace_busy(ws))
+                reply_error(d, reply, REQUEST_E_STATE, "the workspace runs; stop it first ('brome workspace stop')");
+        else if (ws->origin == WS_FROM_CONFIG && access(ws->folder, F_OK) < 0)
+                reply_error(d, reply, REQUEST_E_STATE, "the workspace stands in the configuration and has nothing else; remove its block there");
+        else if (registry_discard(d, ws->name, &err) < 0)
+                reply_error(d, reply, REQUEST_E_HOST, err.text);
+        else {
+                record_removed(ws);
+                if (ws->origin != WS_FROM_CONFIG)
+                        workspace_remove(ws);
+                reply_done(d, reply);
+        }
+}
+
+static void do_describe(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        struct workspace *ws = named(d, r, reply);
+        struct buf text, rules;
+        json_t *answer;
+
+        if (!ws)
+                return;
+        buf_init(&text, 0);
+        buf_init(&rules, 0);
+        config_print_workspace(ws->settings->config, ws->conf, &text);
+        config_print_rules(ws->settings->config, ws->conf, &rules);
+        answer = describe_short(ws);
+        if (answer) {
+                json_object_set_new(answer, "op", json_string("workspace"));
+                json_object_set_new(answer, "file", json_string(ws->file));
+                json_object_set_new(answer, "folder", json_string(ws->folder));
+                describe_settings(d, ws, answer);
+                /* Long ones come by rules.show. */
+                if (buf_len(&rules) < CHAN_MESSAGE_BYTES / 4)
+                        json_object_set_new(answer, "rules", json_stringn((const char *)buf_slice(&rules).p, buf_len(&rules)));
+                if (buf_len(&text) < CHAN_MESSAGE_BYTES / 4)
+                        json_object_set_new(answer, "text", json_stringn((const char *)buf_slice(&text).p, buf_len(&text)));
+        }
+        reply_send(d, reply, answer, NULL, 0);
+        buf_fini(&text);
+        buf_fini(&rules);
+}
+
+void commands_rules(struct workspace *ws, struct reply *reply, json_t *stats)
+{
+        struct buf rules;
+        json_t *hits;
+        int fd;
+
+        if (!reply->client)
+                return;
+        hits = json_object_get(stats, "hits");
+        buf_init(&rules, 0);
+        config_print_rules(ws->settings->config, ws->conf, &rules);
+        fd = rules.failed ? -1 : fd_memfd("rules", buf_slice(&rules).p, buf_len(&rules));
+        if (fd < 0)
+                reply_error(ws->daemon, reply, REQUEST_E_INTERNAL, "out of memory");
+        else
+                reply_send(ws->daemon, reply,
+                           json_pack("{s:s, s:I, s:s, s:O*, s:[s]}", "op", "rules", "generation", (json_int_t)ws->generation, "file", ws->file, "hits",
+                                     json_is_array(hits) ? hits : NULL, "fds", "text"), &fd, 1);
+        fd_close(&fd);
+        buf_fini(&rules);
+}
+
+static void do_rules_show(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        struct workspace *ws = named(d, r, reply);
+
+        if (ws)
+                session_stats(ws, *reply);
+}
+
+static void do_rules_set(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        static struct diags errors;
+        struct workspace *ws = named(d, r, reply);
+        enum request_error code = REQUEST_E_CONFIG;
+        struct err err = ERR_INIT;
+        struct buf text;
+
+        if (!ws)
+                return;
+        if (r->base_generation >= 0 && (uint64_t)r->base_generation != ws->generation) {
+                reply_error(d, reply, REQUEST_E_STATE, "the rules were changed meanwhile; look at them again ('brome rules show')");
+                return;
+        }
+        if (workspace_busy(ws) && (ws->state == WS_STOPPING || ws->session->change != CHANGE_NONE)) {
+                reply_error(d, reply, REQUEST_E_STATE, "the workspace is being changed or ended just now; try again");
+                return;
+        }
+        if (read_text(d, reply, r->text, &text) < 0)
+                return;
+        errors = (struct diags){ 0 };
+        if (rules_set(ws, buf_slice(&text), &errors, &code, &err) < 0) {
+                if (errors.count)
+                        refuse_config(d, reply, &errors);
+                else
+                        reply_error(d, reply, code, err.text);
+        } else if (ws->session) {
+                session_policy(ws, *reply, "rules set");
+        } else {
+                reply_send(d, reply, json_pack("{s:s, s:I, s:i}", "op", "done", "generation", (json_int_t)ws->generation, "cut", 0), NULL, 0);
+        }
+        buf_fini(&text);
+}
+
+static void do_reload(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        static struct diags errors;
+
+        (void)r;
+        errors = (struct diags){ 0 };
+        if (registry_load(d, &errors) < 0)
+                refuse_config(d, reply, &errors);
+        else
+                reply_done(d, reply);
+}
+
+static void do_freeze(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        struct workspace *ws = named(d, r, reply);
+
+        if (ws)
+                session_freeze(ws, r->op == REQUEST_FREEZE, *reply);
+}
+
+static void do_stop(struct daemon *d, const struct request *r, struct reply *reply)
+{
+        (void)r;
+        if (d->stop_waits.client)
+                reply_done(d, &d->stop_waits);
+        d->stop_waits = *reply;
+        daemon_stop(d, "bromed is stopped by request");
+}
+
+static command_fn *const commands[REQUEST_OP_COUNT] = {
+        [REQUEST_STATUS] = do_status,
+        [REQUEST_SESSION_OPEN] = do_open,
+        [REQUEST_SESSION_CLOSE] = do_close,
+        [REQUEST_EXEC] = do_exec,
+        [REQUEST_WORKSPACE_NEW] = do_new,
+        [REQUEST_WORKSPACE_RM] = do_rm,
+        [REQUEST_WORKSPACE_DESCRIBE] = do_describe,
+        [REQUEST_RULES_SHOW] = do_rules_show,
+        [REQUEST_RULES_SET] = do_rules_set,
+        [REQUEST_RELOAD] = do_reload,
+        [REQUEST_FREEZE] = do_freeze,
+        [REQUEST_THAW] = do_freeze,
+        [REQUEST_STOP] = do_stop,
+};
+
+void command_run(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply reply)
+{
+        (void)msg;
+        MUST(commands[r->op]);
+        commands[r->op](d, r, &reply);
+}
+
+void command_client_gone(struct daemon *d, uint64_t client)
+{
+        for (size_t i = d->workspace_count; i-- > 0;) {
+                struct session *s = d->workspaces[i]->session;
+
+                if (s && s->owner == client && d->workspaces[i]->state != WS_STOPPING)
+                        session_close(d->workspaces[i], "the command that opened it has ended", false, (struct reply){ 0 });
+        }
+}

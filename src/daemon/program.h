@@ -1,0 +1,33 @@
+/* One program that brome-spawn started for a session: its channel and its end. The channel is ours as soon as it is made, so messages may
+ * be sent before the program runs. */
+#ifndef BROME_DAEMON_PROGRAM_H
+#define BROME_DAEMON_PROGRAM_H
+
+#include "base/chan.h"
+#include "daemon/daemon.h"
+
+struct session;
+struct program;
+
+/* Handles one message, whose descriptors it may take. False: illegal; the session is then failed. */
+typedef bool program_heard(struct program *p, struct chan_msg *msg);
+
+struct program {
+        struct session *session;
+        const char *name; /* as brome-spawn knows it, static */
+        const char *call; /* for a person: "the inner door" */
+        program_heard *heard;
+        uint64_t id;  /* at brome-spawn; 0: never asked for */
+        bool running; /* asked for, and its end not yet heard of */
+        int fd;       /* -1: closed */
+        struct event *read;
+};
+
+/* Asks for it. 0, or -1: nothing was started. */
+int program_start(struct daemon *d, struct program *p, const char *label) __attribute__((warn_unused_result));
+/* Sends; takes body. False when the program does not read or is gone: the session is then failed. */
+bool program_send(struct program *p, json_t *body, const int *fds, size_t fd_count);
+/* Ends the channel, by which the program ends. */
+void program_hang_up(struct program *p);
+
+#endif

@@ -1,0 +1,36 @@
+/* bromed and the journal: its own notes, the doors' records, the timers that bring them to disk, and what happens while they cannot. */
+#ifndef BROME_DAEMON_RECORD_H
+#define BROME_DAEMON_RECORD_H
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "daemon/daemon.h"
+
+/* A Workspace note: the state it came to, and why. */
+void record_state(const struct workspace *ws);
+void record_removed(const struct workspace *ws);
+/* A Policy note. */
+void record_policy(const struct workspace *ws, const char *detail);
+
+/* Timers. 0 or -1. */
+int record_start(struct daemon *d);
+void record_stop(struct daemon *d); /* flushes and closes the journal */
+/* Writes what waits. When that fails every inner door refuses new flows until a later try succeeds. */
+void record_flush(struct daemon *d);
+
+/* The event socket of one door. */
+struct record_door {
+        struct workspace *ws;
+        const char *name; /* "inner", "outer" */
+        int fd;           /* -1: none, or at its end */
+        struct event *read;
+        struct buf bytes;
+        bool paused; /* the journal's queue is full: nothing is read until it was flushed */
+};
+/* Takes fd. 0 or -1. */
+int record_door_open(struct record_door *r, struct workspace *ws, const char *name, int fd);
+void record_door_close(struct record_door *r);
+/* After a flush. */
+void record_door_resume(struct record_door *r);
+
+#endif

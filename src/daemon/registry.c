@@ -1,0 +1,300 @@
+/* The registry of workspaces: what brome.conf names, what `workspace new` made, and the folders of those that are gone (workspace.h). */
+#include "base/esc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/bounds.h"
+#include "daemon/session.h"
+#include "daemon/spawn.h"
+#include "daemon/workspace.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SWEEP_FOLDER "sweep"
+
+int registry_block_name(const struct daemon *d, struct slice text, const char *file, char name[REQUEST_NAME_BYTES], struct settings **settings,
+                        struct diags *errors)
+{
+        struct settings *s = settings_load(d, text, file, NULL, errors);
+        const struct config_workspace *found = NULL;
+
+        if (!s)
+                return -1;
+        for (size_t i = 0; i < config_workspace_count(s->config); i++) {
+                const struct config_workspace *w = config_workspace_at(s->config, i);
+
+                if (!slice_is(w->file, file))
+                        continue;
+                if (found) { /* two blocks: which one was meant? */
+                        found = NULL;
+                        break;
+                }
+                found = w;
+        }
+        if (!found || found->name.n >= REQUEST_NAME_BYTES) {
+                errors->total = errors->count = 1;
+                errors->list[0] = (struct diag){ .message = "expected one block: workspace NAME { … }" };
+                snprintf(errors->list[0].file, sizeof(errors->list[0].file), "%s", file);
+                settings_drop(s);
+                return -1;
+        }
+        snprintf(name, REQUEST_NAME_BYTES, "%.*s", SLICE_FMT(found->name));
+        *settings = s;
+        return 0;
+}
+
+/* Rules as they would go to the doors; NULL when they cannot be printed. */
+static char *policy_text(const struct settings *s, const struct config_workspace *w)
+{
+        static struct diags errors;
+        struct buf out;
+        char *text = NULL;
+
+        errors = (struct diags){ 0 };
+        buf_init(&out, 0);
+        if (config_policy_text(s->config, w, SLICE_EMPTY, SLICE_EMPTY, &out, &errors) == 0)
+                text = strndup((const char *)buf_slice(&out).p, buf_len(&out));
+        buf_fini(&out);
+        return text;
+}
+
+/* New settings for a known workspace; a session that runs gets other rules at once. Takes settings. */
+static void renew(struct workspace *ws, struct settings *settings)
+{
+        char *before = policy_text(ws->settings, ws->conf), *after;
+
+        workspace_adopt(ws, settings);
+        snprintf(ws->file, sizeof(ws->file), "%.*s", SLICE_FMT(ws->conf->file));
+        after = policy_text(ws->settings, ws->conf);
+        if (!before || !after || strcmp(before, after) != 0) {
+                ws->generation++;
+                if (ws->session)
+                        session_policy(ws, (struct reply){ 0 }, "the configuration was read again");
+        }
+        free(before);
+        free(after);
+}
+
+/* One workspace.conf; a broken one is reported and left as it was. */
+static void load_made(struct daemon *d, const char *dir_name)
+{
+        static struct diags errors;
+        char file[PATH_MAX], name[REQUEST_NAME_BYTES];
+        struct settings *settings;
+        struct workspace *ws;
+        struct err err = ERR_INIT;
+        struct buf text;
+        char *copy;
+
+        if (!request_name_ok(dir_name) ||
+            snprintf(file, sizeof(file), "%s/workspaces/%s/workspace.conf", d->paths.state, dir_name) >= (int)sizeof(file) || access(file, F_OK) < 0)
+                return;
+        errors = (struct diags){ 0 };
+        buf_init(&text, DAEMON_BLOCK_BYTES + 65536);
+        if (fd_read_file(file, &text, DAEMON_BLOCK_BYTES, &err) < 0) {
+                log_error("workspace %s: %s", dir_name, err.text);
+        } else if (registry_block_name(d, buf_slice(&text), file, name, &settings, &errors) < 0) {
+                settings_first(&errors, &err);
+                log_error("workspace %s: %s", dir_name, err.text);
+        } else if (strcmp(name, dir_name) != 0) {
+                log_error("workspace %s: its workspace.conf is about another one", dir_name);
+                settings_drop(settings);
+        } else if ((ws = workspace_find(d, name))) {
+                if (ws->origin == WS_FROM_STATE) {
+                        renew(ws, settings);
+                } else {
+                        log_error("workspace %s: the configuration defines it too, and counts", name);
+                        settings_drop(settings);
+                }
+        } else {
+                copy = strndup((const char *)buf_slice(&text).p, buf_len(&text));
+                if (!copy || !workspace_add(d, name, WS_FROM_STATE, settings, copy, &err))
+                        log_error("workspace %s: %s", name, err.text);
+        }
+        buf_fini(&text);
+}
+
+static DIR *open_folder(const struct daemon *d, const char *name)
+{
+        char path[PATH_MAX];
+
+        return snprintf(path, sizeof(path), "%s/%s", d->paths.state, name) < (int)sizeof(path) ? opendir(path) : NULL;
+}
+
+static void load_all_made(struct daemon *d)
+{
+        DIR *dir = open_folder(d, "workspaces");
+        struct dirent *e;
+
+        while (dir && (e = readdir(dir)))
+                load_made(d, e->d_name);
+        if (dir)
+                closedir(dir);
+}
+
+static void load_configured(struct daemon *d, struct settings *s)
+{
+        struct err err = ERR_INIT;
+
+        for (size_t i = 0; i < config_workspace_count(s->config); i++) {
+                const struct config_workspace *w = config_workspace_at(s->config, i);
+                struct workspace *ws = workspace_find(d, (const char *)w->name.p);
+
+                if (!ws) {
+                        if (!workspace_add(d, (const char *)w->name.p, WS_FROM_CONFIG, settings_keep(s), NULL, &err))
+                                log_error("workspace %s: %s", esc(w->name), err.text);
+                } else if (ws->origin == WS_FROM_CONFIG) {
+                        ws->gone = false;
+                        renew(ws, settings_keep(s));
+                }
+        }
+}
+
+/* What the configuration no longer names leaves, at once or at its session's end. */
+static void drop_unnamed(struct daemon *d, const struct settings *s)
+{
+        for (size_t i = d->workspace_count; i-- > 0;) {
+                struct workspace *ws = d->workspaces[i];
+
+                if (ws->origin != WS_FROM_CONFIG || config_workspace(s->config, slice_str(ws->name)))
+                        continue;
+                ws->gone = true;
+                if (!workspace_busy(ws))
+                        workspace_remove(ws);
+        }
+}
+
+int registry_load(struct daemon *d, struct diags *errors)
+{
+        struct settings *s = settings_load(d, SLICE_EMPTY, "", NULL, errors);
+
+        if (!s) {
+                struct err err = ERR_INIT;
+
+                settings_first(errors, &err);
+                snprintf(d->settings_error, sizeof(d->settings_error), "%s", err.text);
+                return -1;
+        }
+        settings_drop(d->settings);
+        d->settings = s;
+        d->settings_generation++;
+        d->settings_error[0] = 0;
+        drop_unnamed(d, s);
+        load_configured(d, s);
+        load_all_made(d);
+        return 0;
+}
+
+int registry_discard(struct daemon *d, const char *name, struct err *err)
+{
+        char from[PATH_MAX], to[PATH_MAX];
+
+        if (snprintf(from, sizeof(from), "%s/workspaces/%s", d->paths.state, name) >= (int)sizeof(from))
+                return err_set(err, "the state folder is too long a path");
+        for (unsigned n = 0; n < 10000; n++) {
+                if (snprintf(to, sizeof(to), "%s/" SWEEP_FOLDER "/%s.%u", d->paths.state, name, n) >= (int)sizeof(to))
+                        return err_set(err, "the state folder is too long a path");
+                if (rename(from, to) == 0 || errno == ENOENT) {
+                        registry_sweep(d);
+                        return 0;
+                }
+                if (errno != EEXIST && errno != ENOTEMPTY)
+                        return err_sys(err, errno, "%s", from);
+        }
+        return err_set(err, "%s/" SWEEP_FOLDER " is full of folders that cannot be removed", d->paths.state);
+}
+
+static bool sweeping(const struct daemon *d, const char *name)
+{
+        for (size_t i = 0; i < DAEMON_SWEEPS; i++)
+                if (d->sweep_ids[i] && strcmp(d->sweep_names[i], name) == 0)
+                        return true;
+        return false;
+}
+
+/* Starts brome-sweep on one folder. */
+static void sweep_one(struct daemon *d, int parent, const char *name)
+{
+        int pair[2], fds[2];
+
+        for (size_t i = 0; i < DAEMON_SWEEPS; i++) {
+                if (d->sweep_ids[i])
+                        continue;
+                fds[1] = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (fds[1] < 0)
+                        return;
+                if (chan_pair(pair) == 0) {
+                        fds[0] = pair[1];
+                        d->sweep_ids[i] = spawn_program(d->spawn, "sweep", name, fds, 2);
+                        snprintf(d->sweep_names[i], sizeof(d->sweep_names[i]), "%s", name);
+                        d->sweeps += d->sweep_ids[i] != 0;
+                        fd_close(&pair[0]);
+                        fd_close(&pair[1]);
+                }
+                fd_close(&fds[1]);
+                return;
+        }
+        d->sweep_again = true;
+}
+
+void registry_sweep(struct daemon *d)
+{
+        DIR *dir = open_folder(d, SWEEP_FOLDER);
+        struct dirent *e;
+
+        d->sweep_again = false;
+        while (dir && (e = readdir(dir)) && !d->sweep_again) {
+                if (e->d_name[0] == '.' || strlen(e->d_name) >= sizeof(d->sweep_names[0]) || sweeping(d, e->d_name))
+                        continue;
+                /* Empty: swept before. */
+                if (unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) == 0)
+                        continue;
+                sweep_one(d, dirfd(dir), e->d_name);
+        }
+        if (dir)
+                closedir(dir);
+}
+
+bool registry_swept(struct daemon *d, uint64_t id)
+{
+        for (size_t i = 0; i < DAEMON_SWEEPS; i++) {
+                char path[PATH_MAX];
+
+                if (d->sweep_ids[i] != id)
+                        continue;
+                d->sweep_ids[i] = 0;
+                d->sweeps--;
+                if (snprintf(path, sizeof(path), "%s/" SWEEP_FOLDER "/%s", d->paths.state, d->sweep_names[i]) < (int)sizeof(path) && rmdir(path) < 0)
+                        log_error("%s: %s", path, strerror(errno)); /* tried again at the next start */
+                if (d->sweep_again && d->spawn)
+                        registry_sweep(d);
+                return true;
+        }
+        return false;
+}
+
+void registry_sweep_left_over(struct daemon *d)
+{
+        DIR *dir = open_folder(d, "workspaces");
+        struct dirent *e;
+        struct err err = ERR_INIT;
+
+        while (dir && (e = readdir(dir))) {
+                char mark[NAME_MAX + 32];
+
+                if (!request_name_ok(e->d_name))
+                        continue;
+                snprintf(mark, sizeof(mark), "%s/" SESSION_THROW_AWAY_MARK, e->d_name);
+                if (faccessat(dirfd(dir), mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0 && registry_discard(d, e->d_name, &err) < 0)
+                        log_error("%s", err.text);
+        }
+        if (dir)
+                closedir(dir);
+        registry_sweep(d);
+}

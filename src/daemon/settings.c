@@ -1,0 +1,344 @@
+/* The configuration: see settings.h. */
+#include "daemon/settings.h"
+#include "base/esc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/bounds.h"
+#include "daemon/daemon.h"
+#include "rules/policy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The folder part of a path; "." when there is none. */
+static void folder_of(char out[PATH_MAX], const char *path)
+{
+        const char *slash = path ? strrchr(path, '/') : NULL;
+
+        if (!slash)
+                snprintf(out, PATH_MAX, ".");
+        else
+                snprintf(out, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
+int settings_path(const struct daemon *d, char out[PATH_MAX], const char *dir, const char *path, struct err *err)
+{
+        int n;
+
+        if (path[0] == '~' && (path[1] == '/' || path[1] == 0)) {
+                if (!d->home)
+                        return err_set(err, "%s: HOME is not set", esc_str(path));
+                n = snprintf(out, PATH_MAX, "%s%s", d->home, path + 1);
+        } else if (path[0] == '/') {
+                n = snprintf(out, PATH_MAX, "%s", path);
+        } else {
+                n = snprintf(out, PATH_MAX, "%s/%s", dir, path);
+        }
+        return n < 0 || n >= PATH_MAX ? err_set(err, "%s: too long a path", esc_str(path)) : 0;
+}
+
+struct loading {
+        const struct daemon *d;
+        const struct settings_override *override;
+};
+
+/* Reads name into malloc'ed text. */
+static int read_text(const struct loading *l, const char *name, bool may_miss, char **text, size_t *text_bytes, struct err *err)
+{
+        struct buf b;
+        struct slice from = SLICE_EMPTY;
+        int rc = 0;
+
+        buf_init(&b, DAEMON_CONFIG_BYTES + 65536);
+        if (l->override && strcmp(l->override->file, name) == 0)
+                from = l->override->text;
+        else if (may_miss && access(name, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
+                from = SLICE_EMPTY;
+        else if ((rc = fd_read_file(name, &b, DAEMON_CONFIG_BYTES, err)) == 0)
+                from = buf_slice(&b);
+        if (rc == 0 && !(*text = malloc(from.n + 1)))
+                rc = err_set(err, "out of memory");
+        if (rc == 0) {
+                if (from.n)
+                        memcpy(*text, from.p, from.n);
+                (*text)[from.n] = 0;
+                *text_bytes = from.n;
+        }
+        buf_fini(&b);
+        return rc;
+}
+
+static int load(void *ctx, const char *path, const char *from, char *name, size_t name_size, char **text, size_t *text_bytes, char *why,
+                size_t why_size)
+{
+        const struct loading *l = ctx;
+        char dir[PATH_MAX], full[PATH_MAX];
+        struct err err = ERR_INIT;
+
+        folder_of(dir, from);
+        if (settings_path(l->d, full, dir, path, &err) < 0 || snprintf(name, name_size, "%s", full) >= (int)name_size ||
+            read_text(l, full, !from, text, text_bytes, &err) < 0) {
+                snprintf(why, why_size, "%s", *err.text ? err.text : "too long a path");
+                return -1;
+        }
+        return 0;
+}
+
+struct settings *settings_load(const struct daemon *d, struct slice extra, const char *extra_name, const struct settings_override *override,
+                               struct diags *errors)
+{
+        struct loading l = { d, override };
+        struct config_loader loader = { load, &l };
+        struct settings *s = calloc(1, sizeof(*s));
+
+        if (!s)
+                return NULL;
+        s->refs = 1;
+        s->config = config_load(&loader, d->paths.config, extra, extra_name, errors);
+        if (!s->config) {
+                free(s);
+                return NULL;
+        }
+        return s;
+}
+
+struct settings *settings_keep(struct settings *s)
+{
+        s->refs++;
+        return s;
+}
+
+void settings_drop(struct settings *s)
+{
+        if (!s || --s->refs)
+                return;
+        config_free(s->config);
+        free(s);
+}
+
+void settings_first(const struct diags *errors, struct err *err)
+{
+        char line[sizeof(err->text)];
+
+        diags_first(errors, line, sizeof(line));
+        err_set(err, "%s", *line ? line : "out of memory");
+}
+
+json_t *settings_errors(const struct diags *errors)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; list && i < errors->count; i++) {
+                const struct diag *e = &errors->list[i];
+                json_t *item = json_pack("{s:s, s:i, s:i, s:s, s:s, s:i}", "file", e->file, "line", (int)e->line, "column", (int)e->column, "message",
+                                         e->message, "source", e->source, "caret", (int)e->caret);
+                /* Texts are printable by contract; what is no UTF-8 all the same is left out. */
+                if (item && json_array_append_new(list, item) < 0)
+                        break;
+        }
+        return list;
+}
+
+/* Adds one CA file under the name by which the policy knows it. */
+static int add_ca(const struct daemon *d, json_t *cas, const char *path, struct err *err)
+{
+        char full[PATH_MAX];
+        struct buf pem;
+        json_t *text = NULL;
+        int rc = -1;
+
+        buf_init(&pem, DAEMON_CA_BYTES + 65536);
+        if (settings_path(d, full, "/", path, err) == 0 && fd_read_file(full, &pem, DAEMON_CA_BYTES, err) == 0) {
+                text = json_stringn((const char *)buf_slice(&pem).p, buf_len(&pem));
+                rc = text && json_object_set_new(cas, path, text) == 0 ? 0 : err_set(err, "%s: no PEM text", esc_str(full));
+        }
+        buf_fini(&pem);
+        return rc;
+}
+
+static int add_cas(const struct daemon *d, const struct policy *p, json_t *cas, struct err *err)
+{
+        for (size_t i = 0; i < policy_host_count(p); i++) {
+                struct slice name;
+                struct policy_host h = policy_host_at(p, i, &name);
+                char path[PATH_MAX];
+
+                if (h.ca_path.n == 0)
+                        continue;
+                if (h.ca_path.n >= sizeof(path))
+                        return err_set(err, "host %s: too long a path", esc(name));
+                snprintf(path, sizeof(path), "%.*s", SLICE_FMT(h.ca_path));
+                if (add_ca(d, cas, path, err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+/* The policy object as text in a memory file. */
+static int policy_file(const struct daemon *d, struct slice text, struct err *err)
+{
+        static struct diags errors; /* large */
+        struct policy *p;
+        json_t *cas = json_object(), *all = NULL, *rules = json_stringn((const char *)text.p, text.n);
+        char *out = NULL;
+        int fd = -1;
+
+        errors = (struct diags){ 0 };
+        p = policy_parse(text, "policy", &errors);
+        if (!p)
+                settings_first(&errors, err);
+        else if (cas && add_cas(d, p, cas, err) == 0) {
+                all = json_pack("{s:O, s:O}", "rules", rules, "cas", cas);
+                out = all ? json_dumps(all, JSON_COMPACT) : NULL;
+                fd = out ? fd_memfd("policy", out, strlen(out)) : -1;
+                if (fd < 0)
+                        err_sys(err, out ? errno : ENOMEM, "cannot hand over the rules");
+        }
+        free(out);
+        json_decref(all);
+        json_decref(rules);
+        json_decref(cas);
+        policy_free(p);
+        return fd;
+}
+
+int settings_policy(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
+{
+        static struct diags errors;
+        struct buf text;
+        int fd = -1;
+
+        errors = (struct diags){ 0 };
+        buf_init(&text, 0);
+        if (config_policy_text(s->config, w, SLICE_EMPTY, SLICE_EMPTY, &text, &errors) < 0)
+                settings_first(&errors, err);
+        else
+                fd = policy_file(d, buf_slice(&text), err);
+        buf_fini(&text);
+        return fd;
+}
+
+static bool lies_in(const char *path, const char *folder)
+{
+        size_t n = strlen(folder);
+
+        if (strcmp(folder, "/") == 0)
+                return true;
+        return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
+}
+
+/* One share against one file, both as the kernel resolves them; a file that is not there harms nobody. */
+static int guard_one(const struct daemon *d, const struct config_workspace *w, const char *file, struct err *err)
+{
+        char share[PATH_MAX], real_share[PATH_MAX], real_file[PATH_MAX];
+
+        if (!realpath(file, real_file))
+                return 0;
+        for (size_t i = 0; i < w->share_count; i++) {
+                if (w->shares[i].mode != SHARE_READ_WRITE)
+                        continue;
+                if (settings_path(d, share, (const char *)w->dir.p, (const char *)w->shares[i].path.p, err) < 0)
+                        return -1;
+                if (realpath(share, real_share) && lies_in(real_file, real_share))
+                        return err_set(err, "%s lies in the share %s, where the guest could change it; move it, or share read-only", esc_str(file),
+                                       esc_str(share));
+        }
+        return 0;
+}
+
+int settings_guard(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
+{
+        static struct diags errors;
+        struct policy *p;
+        int rc = 0;
+
+        for (size_t i = 0; rc == 0 && i < config_file_count(s->config); i++)
+                rc = guard_one(d, w, config_file_at(s->config, i), err);
+        if (rc < 0)
+                return -1;
+        errors = (struct diags){ 0 };
+        p = config_policy(s->config, w, SLICE_EMPTY, SLICE_EMPTY, &errors);
+        if (!p) {
+                settings_first(&errors, err);
+                return -1;
+        }
+        for (size_t i = 0; rc == 0 && i < policy_host_count(p); i++) {
+                struct slice name;
+                struct policy_host h = policy_host_at(p, i, &name);
+                char path[PATH_MAX], full[PATH_MAX];
+
+                if (h.ca_path.n == 0 || h.ca_path.n >= sizeof(path))
+                        continue;
+                snprintf(path, sizeof(path), "%.*s", SLICE_FMT(h.ca_path));
+                rc = settings_path(d, full, "/", path, err) < 0 ? -1 : guard_one(d, w, full, err);
+        }
+        policy_free(p);
+        return rc;
+}
+
+static json_t *plan_shares(const struct daemon *d, const struct config_workspace *w, struct err *err)
+{
+        static const char *const modes[] = { [SHARE_READ_WRITE] = "rw", [SHARE_READ_ONLY] = "ro", [SHARE_OVERLAY] = "overlay" };
+        json_t *list = json_array();
+
+        for (size_t i = 0; list && i < w->share_count; i++) {
+                char path[PATH_MAX], real[PATH_MAX];
+                json_t *item;
+
+                if (settings_path(d, path, (const char *)w->dir.p, (const char *)w->shares[i].path.p, err) < 0)
+                        goto bad;
+                /* The launcher takes no ".."; what such a path means is settled here. */
+                if (strstr(path, "/..") && realpath(path, real))
+                        snprintf(path, sizeof(path), "%s", real);
+                item = json_pack("{s:s, s:s, s:b}", "path", path, "mode", modes[w->shares[i].mode], "sockets", w->shares[i].sockets_ok);
+                if (!item || json_array_append_new(list, item) < 0) {
+                        err_set(err, "share %s: the path is no UTF-8", esc_str(path));
+                        goto bad;
+                }
+        }
+        return list;
+bad:
+        json_decref(list);
+        return NULL;
+}
+
+enum { PROTECTED = 64 /* what the launcher takes; every further file is still kept out of writable shares by settings_guard */ };
+
+/* What no share may contain or lie in: brome's own folders and every file it obeys. */
+static json_t *plan_protect(const struct daemon *d, const struct settings *s)
+{
+        char folder[PATH_MAX];
+        json_t *list = json_pack("[s, s]", d->paths.state, d->paths.runtime);
+
+        folder_of(folder, d->paths.config);
+        if (list && lies_in("/brome", strrchr(folder, '/') ? strrchr(folder, '/') : "-"))
+                json_array_append_new(list, json_string(folder));
+        for (size_t i = 0; list && i < config_file_count(s->config) && json_array_size(list) < PROTECTED; i++)
+                if (config_file_at(s->config, i)[0] == '/') /* not the name of a block from the command line */
+                        json_array_append_new(list, json_string(config_file_at(s->config, i)));
+        return list;
+}
+
+int settings_plan(const struct daemon *d, const struct settings *s, const struct config_workspace *w, json_t *plan, struct err *err)
+{
+        json_t *shares = plan_shares(d, w, err), *env = json_object();
+
+        if (!shares || !env)
+                goto bad;
+        for (size_t i = 0; i < w->env_count; i++)
+                if (json_object_set_new(env, (const char *)w->env[i].name.p, json_string((const char *)w->env[i].value.p)) < 0) {
+                        err_set(err, "env %s: the value is no UTF-8", esc(w->env[i].name));
+                        goto bad;
+                }
+        if (json_object_set_new(plan, "shares", shares) < 0 || json_object_set_new(plan, "env", env) < 0 ||
+            json_object_set_new(plan, "protect", plan_protect(d, s)) < 0)
+                return err_set(err, "out of memory");
+        return 0;
+bad:
+        json_decref(shares);
+        json_decref(env);
+        return err->text[0] ? -1 : err_set(err, "out of memory");
+}

@@ -1,0 +1,49 @@
+/* The configuration as bromed holds it: an immutable, counted generation of parsed text, and what is made of it for a session: the policy
+ * file for the doors, absolute paths. The files are the user's own; still none of them may lie where a guest can write. */
+#ifndef BROME_DAEMON_SETTINGS_H
+#define BROME_DAEMON_SETTINGS_H
+
+#include "base/err.h"
+#include "rules/config.h"
+#include <jansson.h>
+#include <limits.h>
+
+struct daemon;
+
+struct settings {
+        struct config *config;
+        unsigned refs;
+};
+
+/* A file whose text is not yet on disk: the loader gives `text` for `file`. */
+struct settings_override {
+        const char *file;
+        struct slice text;
+};
+
+/* Loads d's brome.conf (a missing one is empty) and `extra` behind it. One reference, or NULL with diagnostics. */
+struct settings *settings_load(const struct daemon *d, struct slice extra, const char *extra_name, const struct settings_override *override,
+                               struct diags *errors) __attribute__((warn_unused_result));
+struct settings *settings_keep(struct settings *s);
+void settings_drop(struct settings *s); /* NULL is fine */
+
+/* "~/x" and relative paths (to dir) made absolute. 0, or -1 when too long or without HOME. */
+int settings_path(const struct daemon *d, char out[PATH_MAX], const char *dir, const char *path, struct err *err);
+
+/* The policy memory file of docs/CONTROL.md. The descriptor, or -1 with the reason. */
+int settings_policy(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
+        __attribute__((warn_unused_result));
+
+/* SECURITY: no file that brome obeys (configuration, CA) may lie in a share that this workspace can write. 0, or -1 with the line. */
+int settings_guard(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
+        __attribute__((warn_unused_result));
+
+/* Members `shares`, `protect`, `env` of launch's plan. New references in *plan. 0 or -1. */
+int settings_plan(const struct daemon *d, const struct settings *s, const struct config_workspace *w, json_t *plan, struct err *err)
+        __attribute__((warn_unused_result));
+
+/* One line of all diagnostics' first, and the whole list as JSON strings "file:line:column: message". */
+void settings_first(const struct diags *errors, struct err *err);
+json_t *settings_errors(const struct diags *errors);
+
+#endif
