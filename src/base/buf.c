@@ -26,7 +26,7 @@ uint8_t *buf_reserve(struct buf *b, size_t n)
                 return NULL;
         }
         if (n <= b->cap - b->end)
-                return b->bytes + b->end;
+                return b->bytes ? b->bytes + b->end : NULL; /* nothing asked of an empty buffer */
         if (b->start && len + n <= b->cap && len <= b->start) {
                 memcpy(b->bytes, b->bytes + b->start, len);
                 b->start = 0;
