@@ -11,6 +11,7 @@ enum chunk_state {
         CHUNK_DATA_CR,
         CHUNK_DATA_LF,
         CHUNK_TRAILER,  /* lines until the empty one */
+        CHUNK_LAST_LF,  /* of the empty line; most messages have no trailer and never need its buffer */
         CHUNK_DONE,
         CHUNK_FAILED    /* left by no one */
 };
@@ -85,10 +86,6 @@ static enum wire_reason chunk_trailer_lf(struct chunk_reader *r)
 
         if (n == 0 || r->trailer[r->trailer_n - 1] != '\r')
                 return WIRE_BARE_LF;
-        if (n == 1) {
-                r->state = CHUNK_DONE;
-                return WIRE_OK;
-        }
         why = chunk_trailer_line(r, n - 1);
         r->line = r->trailer_n;
         return why;
@@ -97,7 +94,11 @@ static enum wire_reason chunk_trailer_lf(struct chunk_reader *r)
 static enum wire_reason chunk_trailer_byte(struct chunk_reader *r, uint8_t c)
 {
         if (c == '\n')
-                return r->trailer ? chunk_trailer_lf(r) : WIRE_BARE_LF;
+                return chunk_trailer_lf(r);
+        if (r->trailer_n == r->line && c == '\r') {
+                r->state = CHUNK_LAST_LF;
+                return WIRE_OK;
+        }
         if (r->trailer_n > r->line && r->trailer[r->trailer_n - 1] == '\r')
                 return WIRE_BARE_CR;
         if (r->trailer_n == TRAILER_BYTES_MAX)
@@ -129,6 +130,9 @@ static enum wire_reason chunk_byte(struct chunk_reader *r, uint8_t c)
                 return c == '\n' ? WIRE_OK : WIRE_CHUNK_END;
         case CHUNK_TRAILER:
                 return chunk_trailer_byte(r, c);
+        case CHUNK_LAST_LF:
+                r->state = CHUNK_DONE;
+                return c == '\n' ? WIRE_OK : WIRE_BARE_CR;
         case CHUNK_DATA:
         case CHUNK_DONE:
         case CHUNK_FAILED:

@@ -42,7 +42,7 @@ static inline int arena_setup(void **state)
 
         if (!a)
                 return -1;
-        arena_init(a, 4u << 20);
+        arena_init(a, 256u << 20);
         *state = a;
         return 0;
 }
