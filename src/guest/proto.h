@@ -3,8 +3,13 @@
  *
  *   frame = u32 stream | u8 type | u8 flags (0) | u16 length | payload      little-endian; length ≤ PROTO_PAYLOAD_BYTES
  *
- * Stream 0 on the guest channel is the guest itself; each exec is a stream of its own, numbered by brome-launch, never reused in a session.
+ * Stream 0 on the guest channel is the guest itself; each exec is a stream of its own, numbered upwards by brome-launch, never reused in a session.
+ * Opening: guest HELLO → host HELLO → host SETUP → guest READY; only then EXEC. Anything out of order ends the channel.
  * Flow control: a sender of STDIN, STDOUT or STDERR may have at most PROTO_WINDOW_BYTES unacknowledged on a stream and direction; WINDOW gives bytes back.
+ * The host never stops reading because it cannot write: the guest stops taking frames while its own answers pile up, so a host that waits would wait for ever.
+ * Frames for a stream that has ended (after FAILED or EXIT) are ignored: they were under way.
+ * EXIT comes when the main process has ended and what could be read at that moment has been sent (PROTO_DRAIN_BYTES at most): a program left in
+ * the background with the terminal or a pipe does not hold it up, and what that program prints later is lost. EXIT is the last frame of a stream.
  * Pure codec: no I/O. */
 #ifndef BROME_GUEST_PROTO_H
 #define BROME_GUEST_PROTO_H
@@ -13,32 +18,37 @@
 #include "base/slice.h"
 
 enum {
+        PROTO_VERSION = 1,
         PROTO_HEAD_BYTES = 8,
         PROTO_PAYLOAD_BYTES = 32 * 1024,
         PROTO_WINDOW_BYTES = 256 * 1024,
         PROTO_STREAMS = 256, /* execs at once */
         PROTO_EXEC_BYTES = 256 * 1024, /* one EXEC, over several EXEC frames */
+        PROTO_EXEC_STRINGS = 4096, /* arguments and variables of one EXEC, each; far above what people pass, and bounds the vectors */
+        PROTO_DRAIN_BYTES = 1024 * 1024, /* output read after the main process ended: the largest pipe an ordinary process may have */
+        PROTO_TEXT_BYTES = 256, /* the sentence of FAILED */
 };
 
 enum proto_type {
         PROTO_HELLO = 1, /* guest → host, stream 0: u32 protocol version (1); host → guest: the same, answered before anything else */
-        PROTO_SETUP,     /* host → guest, stream 0: JSON-free TLV: what PID 1 has to do before it is ready (namespace kind: nothing) */
+        PROTO_SETUP,     /* host → guest, stream 0: TLV: what PID 1 has to do before it is ready (namespace kind: empty) */
         PROTO_READY,     /* guest → host, stream 0 */
         PROTO_EXEC,      /* host → guest: a piece of the request (see proto_exec); flags bit 0: last piece */
         PROTO_STARTED,   /* guest → host: u32 pid inside; or FAILED */
         PROTO_FAILED,    /* guest → host: u32 errno, then a printable sentence */
-        PROTO_STDIN,     /* towards the program; empty: end of input */
+        PROTO_STDIN,     /* towards the program; empty: end of input (on a pty: its end-of-file character, while that is what it means) */
         PROTO_STDOUT,    /* from the program (with a pty: everything); empty: end */
         PROTO_STDERR,
         PROTO_WINDOW,    /* u32 bytes consumed, u8 which (PROTO_STDIN, _STDOUT, _STDERR) */
         PROTO_RESIZE,    /* u16 rows, u16 columns */
-        PROTO_SIGNAL,    /* u32 signal number, to the foreground process group */
+        PROTO_SIGNAL,    /* u32 signal number, to the foreground process group, or the program's own group without a pty */
         PROTO_EXIT,      /* guest → host: u32 wait status */
-        PROTO_CLOSE,     /* the client is gone: hang up the program */
-        PROTO_SHUTDOWN,  /* host → guest, stream 0: u32 grace in ms: TERM, then KILL, then exit */
+        PROTO_CLOSE,     /* the client is gone: hang up the program, kill it after a grace */
+        PROTO_SHUTDOWN,  /* host → guest, stream 0: u32 grace in ms: TERM, at half of it HUP, then KILL, then exit */
         PROTO_CLOCK,     /* host → guest, stream 0: u64 real time in µs (after a resume) */
         PROTO_TYPE_COUNT
 };
+enum { PROTO_LAST_PIECE = 1 }; /* flag of EXEC */
 
 struct proto_frame {
         uint32_t stream;
@@ -47,8 +57,44 @@ struct proto_frame {
         struct slice payload; /* borrowed from the input */
 };
 
-/* 1: a frame, *used bytes to consume; 0: needs more; -1: malformed (unknown type, too long). */
+/* 1: a frame, *used bytes to consume; 0: needs more; -1: malformed (unknown type, unknown flags, too long). */
 int proto_read(struct slice in, struct proto_frame *out, size_t *used) __attribute__((warn_unused_result));
+/* 0, or -1: does not fit the buffer or the frame (nothing appended). */
 int proto_write(struct buf *out, uint32_t stream, enum proto_type type, uint8_t flags, struct slice payload) __attribute__((warn_unused_result));
+
+/* Payloads of fixed shape. The readers return -1 when the length is not exactly right. */
+int proto_write_u32(struct buf *out, uint32_t stream, enum proto_type type, uint32_t value) __attribute__((warn_unused_result)); /* HELLO STARTED SIGNAL EXIT SHUTDOWN */
+int proto_write_failed(struct buf *out, uint32_t stream, int errno_value, const char *text) __attribute__((warn_unused_result));
+int proto_write_window(struct buf *out, uint32_t stream, uint32_t bytes, enum proto_type which) __attribute__((warn_unused_result));
+int proto_write_resize(struct buf *out, uint32_t stream, uint16_t rows, uint16_t cols) __attribute__((warn_unused_result));
+int proto_get_u32(struct slice payload, uint32_t *value) __attribute__((warn_unused_result));
+int proto_get_u64(struct slice payload, uint64_t *value) __attribute__((warn_unused_result));
+int proto_get_failed(struct slice payload, uint32_t *errno_value, struct slice *text) __attribute__((warn_unused_result)); /* text: foreign */
+int proto_get_window(struct slice payload, uint32_t *bytes, enum proto_type *which) __attribute__((warn_unused_result));
+int proto_get_resize(struct slice payload, uint16_t *rows, uint16_t *cols) __attribute__((warn_unused_result));
+
+/* What to run: the joined payloads of the EXEC frames of one stream, a list of  u8 tag | u32 length | bytes. */
+enum proto_exec_tag {
+        PROTO_TAG_ARG = 1, /* one argument, in order; the first is the program, looked up in PATH of the variables below */
+        PROTO_TAG_ENV,     /* NAME=value; the program gets these variables and no others */
+        PROTO_TAG_CWD,     /* absolute; without it "/" */
+        PROTO_TAG_PTY,     /* u16 rows, u16 columns: on a terminal of its own; without it three pipes */
+        PROTO_TAG_USER,    /* u32 uid, u32 gid inside; without it as PID 1 runs */
+        PROTO_TAG_COUNT
+};
+struct proto_exec {
+        const char *const *argv; /* NULL terminated, at least one */
+        const char *const *env;  /* NULL terminated, "NAME=value"; or NULL */
+        const char *cwd;         /* or NULL */
+        bool pty;
+        uint16_t rows, cols;
+        bool has_user;
+        uint32_t uid, gid;
+};
+/* Appends the EXEC frames for one program. 0; -1: too large, too many strings, or nothing to run (the buffer may hold a part: give it up). */
+int proto_exec_write(struct buf *out, uint32_t stream, const struct proto_exec *exec) __attribute__((warn_unused_result));
+/* Decodes joined pieces into *out; one block of memory holds all of it (out->argv, env, strings): free(*block). The pieces may go away.
+ * 0; -1: malformed (unknown tag, a NUL inside, no argument, a relative cwd, a variable without a name, too many) or no memory: nothing to free. */
+int proto_exec_read(struct slice pieces, struct proto_exec *out, void **block) __attribute__((warn_unused_result));
 
 #endif
