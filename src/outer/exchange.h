@@ -1,0 +1,99 @@
+/* One stream of the link: an HTTP exchange, a WebSocket, a TCP flow, a UDP flow or echoes. It stands between the link, which brings
+ * the request and takes the answer, and one upstream (a connection, a relay), which does the opposite.
+ *
+ * Bytes wait here in two queues, one a direction. Each side gives room back only for what was passed on, so a slow reader at one end
+ * slows the writer at the other and nothing in between grows.
+ *
+ * An exchange is freed by the link only, when its stream closed; an upstream lets go of it with exchange_detach or by ending it. */
+#ifndef BROME_OUTER_EXCHANGE_H
+#define BROME_OUTER_EXCHANGE_H
+
+#include "outer/decide.h"
+#include "outer/fields.h"
+#include "outer/outer.h"
+#include "wire/request.h"
+#include "wire/response.h"
+
+struct exchange;
+
+/* What an upstream does when the exchange moves. All are called from the loop, never from within the upstream's own call. */
+struct upstream_ops {
+        void (*up)(struct exchange *ex);   /* more in ex->up, or ex->up_ended was set */
+        void (*room)(struct exchange *ex); /* the link took bytes of ex->down */
+        void (*abort)(struct exchange *ex); /* the guest or the policy ends it: let go of it, now */
+};
+
+enum exchange_state {
+        EXCHANGE_HEAD,    /* fields are coming in */
+        EXCHANGE_WAITING, /* admitted by name; waits for a connection */
+        EXCHANGE_SENT,    /* handed to a connection; no answer yet */
+        EXCHANGE_ANSWERED, /* the answer's head went to the link */
+        EXCHANGE_DONE,    /* nothing more comes from us: ended, refused or reset */
+};
+
+struct exchange {
+        struct outer *outer;
+        int32_t stream;
+        uint64_t flow; /* brome-flow: the inner door's number */
+        enum exchange_state state;
+        enum exchange_kind kind;
+        struct arena arena;
+        struct request req; /* brome-* and framing fields taken out */
+        struct decision decision; /* the last one */
+
+        struct buf up;          /* request bytes that the upstream did not take yet */
+        bool up_ended;          /* all of the request is here */
+        bool up_started;        /* the upstream took bytes: it cannot be sent again */
+        uint64_t up_bytes;      /* came in so far */
+        struct headers up_trailers;
+
+        struct buf down; /* answer bytes that the link did not take yet */
+        bool down_ended, down_deferred;
+        struct headers down_trailers;
+        unsigned interim;
+
+        const struct upstream_ops *ops; /* NULL: nobody */
+        void *upstream;
+        bool has_address;
+        struct addr address; /* what the connection was made to */
+        unsigned retries;
+        struct exchange *prev, *next;           /* all of the link */
+        struct exchange *queue_prev, *queue_next; /* the upstream's own list */
+
+        struct field_list block; /* of the request, then of its trailers, while it comes in */
+};
+
+/* The head is complete and well formed: judge it by name and send it on its way, or refuse it. */
+void exchange_start(struct exchange *ex);
+/* Judges again by what the policy is now (and the address, where known). False: it was refused and is done. */
+bool exchange_admit(struct exchange *ex, const struct addr *resolved);
+/* For the link: the exchange's stream is gone. Lets the upstream go, then frees nothing of the link's. */
+void exchange_abort(struct exchange *ex);
+
+/* --- for upstreams --- */
+void exchange_attach(struct exchange *ex, const struct upstream_ops *ops, void *upstream);
+void exchange_detach(struct exchange *ex);
+/* n bytes of ex->up were passed on; drops them and gives the room back. */
+void exchange_took(struct exchange *ex, size_t n);
+void exchange_interim(struct exchange *ex, const struct response *r);
+/* The answer's head; `end` when nothing follows. 0; -1 when it could not be passed on (the exchange is done then). */
+int exchange_answer(struct exchange *ex, const struct response *r, bool end) __attribute__((warn_unused_result));
+/* The answer to a CONNECT: 200. */
+int exchange_open(struct exchange *ex) __attribute__((warn_unused_result));
+int exchange_down(struct exchange *ex, struct slice bytes) __attribute__((warn_unused_result));
+/* The answer's end, after its bytes. Trailers may be NULL; they must live in ex->arena. */
+void exchange_end(struct exchange *ex, const struct headers *trailers);
+/* A relay's other end sends no more; the way up stays open. */
+void exchange_half_close(struct exchange *ex);
+/* May more be read for it? */
+static inline bool exchange_has_room(const struct exchange *ex)
+{
+        return buf_len(&ex->down) < EXCHANGE_DOWN_BYTES && (ex->outer->held_bytes < HELD_BYTES || buf_len(&ex->down) == 0);
+}
+/* Nothing of it has left this door's hands: it may be sent over another connection. */
+bool exchange_is_replayable(const struct exchange *ex);
+/* Ends it with a reason: an answer of our own when none went out yet, a reset otherwise. `detail` is made printable here.
+ * The upstream lets go of it first (the caller's abort is not called). */
+void exchange_fail(struct exchange *ex, enum reason reason, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,460 @@
+/* HTTP/2 towards an origin (RFC 9113): many exchanges on one connection, each with its own flow control. Windows are given back only for
+ * what the link has taken. A stream that the origin refused unprocessed, and of which nothing went out, is sent once more elsewhere. */
+#include "outer/http.h"
+
+#include "base/log.h"
+#include <nghttp2/nghttp2.h>
+#include <stdlib.h>
+
+struct h2_stream {
+        struct http *http;
+        struct exchange *ex; /* NULL: let go of; what still comes is dropped */
+        int32_t id;
+        struct field_list block;
+        bool answered, raw, ended;
+        size_t held; /* received and not given back yet */
+        bool deferred;
+        struct h2_stream *prev, *next;
+};
+
+struct h2 {
+        nghttp2_session *session;
+        struct h2_stream *streams;
+};
+
+/* --- upstream side of the exchange --- */
+
+static void h2_up(struct exchange *ex)
+{
+        struct h2_stream *st = ex->upstream;
+
+        if (st->deferred) {
+                st->deferred = false;
+                (void)!nghttp2_session_resume_data(st->http->h2->session, st->id);
+        }
+        conn_ask(st->http->conn);
+}
+
+static void h2_room(struct exchange *ex)
+{
+        struct h2_stream *st = ex->upstream;
+        size_t n = st->held - buf_len(&ex->down);
+
+        if (st->held <= buf_len(&ex->down) || (n < H2_STREAM_WINDOW / 4 && buf_len(&ex->down)))
+                return;
+        st->held -= n;
+        (void)!nghttp2_session_consume(st->http->h2->session, st->id, n);
+        conn_ask(st->http->conn);
+}
+
+static void h2_abort(struct exchange *ex)
+{
+        struct h2_stream *st = ex->upstream;
+
+        st->ex = NULL;
+        if (st->http->dead)
+                return;
+        (void)!nghttp2_submit_rst_stream(st->http->h2->session, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_CANCEL);
+        conn_ask(st->http->conn);
+}
+
+static const struct upstream_ops exchange_ops = { h2_up, h2_room, h2_abort };
+
+/* --- streams --- */
+
+static void stream_free(struct h2_stream *st)
+{
+        struct h2 *s = st->http->h2;
+
+        *(st->prev ? &st->prev->next : &s->streams) = st->next;
+        if (st->next)
+                st->next->prev = st->prev;
+        free(st);
+}
+
+static struct h2_stream *stream_of(nghttp2_session *s, int32_t id) { return nghttp2_session_get_stream_user_data(s, id); }
+
+static ssize_t read_up(nghttp2_session *s, int32_t id, uint8_t *p, size_t cap, uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+        struct h2_stream *st = source->ptr;
+        struct exchange *ex = st->ex;
+        size_t n;
+
+        (void)p;
+        (void)user;
+        if (!ex)
+                return NGHTTP2_ERR_DEFERRED;
+        n = buf_len(&ex->up) < cap ? buf_len(&ex->up) : cap;
+        /* A WebSocket's bytes wait until the origin has agreed to it. */
+        if (ex->kind == KIND_WEBSOCKET && !st->answered)
+                n = 0;
+        if (n == 0 && (!ex->up_ended || (ex->kind == KIND_WEBSOCKET && !st->answered))) {
+                st->deferred = true;
+                return NGHTTP2_ERR_DEFERRED;
+        }
+        *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+        if (!ex->up_ended || n < buf_len(&ex->up))
+                return (ssize_t)n;
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        if (ex->up_trailers.n) {
+                nghttp2_nv nv[FIELDS_MAX];
+
+                for (size_t i = 0; i < ex->up_trailers.n; i++)
+                        nv[i] = (nghttp2_nv){ (uint8_t *)(uintptr_t)ex->up_trailers.at[i].name.p, (uint8_t *)(uintptr_t)ex->up_trailers.at[i].value.p,
+                                              ex->up_trailers.at[i].name.n, ex->up_trailers.at[i].value.n, NGHTTP2_NV_FLAG_NONE };
+                *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+                if (nghttp2_submit_trailer(s, id, nv, ex->up_trailers.n) < 0)
+                        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        }
+        return (ssize_t)n;
+}
+
+static int on_send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t *head, size_t n, nghttp2_data_source *source, void *user)
+{
+        struct http *h = user;
+        struct h2_stream *st = source->ptr;
+
+        (void)s;
+        (void)frame;
+        if (!conn_has_room(h->conn))
+                return NGHTTP2_ERR_WOULDBLOCK;
+        if (!st->ex)
+                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        if (buf_add(&h->conn->out, head, 9) < 0 || buf_add(&h->conn->out, buf_slice(&st->ex->up).p, n) < 0)
+                return NGHTTP2_ERR_CALLBACK_FAILURE;
+        exchange_took(st->ex, n);
+        return 0;
+}
+
+static int on_begin_headers(nghttp2_session *s, const nghttp2_frame *frame, void *user)
+{
+        struct h2_stream *st = stream_of(s, frame->hd.stream_id);
+
+        (void)user;
+        if (st)
+                fields_begin(&st->block);
+        return 0;
+}
+
+static int on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8_t *name, size_t name_n, const uint8_t *value, size_t value_n,
+                     uint8_t flags, void *user)
+{
+        struct h2_stream *st = stream_of(s, frame->hd.stream_id);
+
+        (void)flags;
+        (void)user;
+        if (st && st->ex)
+                fields_add(&st->block, &st->ex->arena, slice_of(name, name_n), slice_of(value, value_n));
+        return 0;
+}
+
+/* Ends the exchange with a reason and cancels its stream. */
+static void stream_fail(struct h2_stream *st, enum reason reason, const char *detail)
+{
+        exchange_fail(st->ex, reason, "%s", detail); /* its abort resets the stream */
+}
+
+static void on_answer(struct h2_stream *st, bool end)
+{
+        struct exchange *ex = st->ex;
+        struct headers block = fields_block(&st->block);
+        struct response r;
+        enum wire_reason why = st->block.bad ? WIRE_HEAD_TOO_LARGE : response_from_h2(&ex->arena, &block, end, &ex->req, false, &r);
+
+        if (why != WIRE_OK) {
+                stream_fail(st, REASON_UPSTREAM_PROTOCOL, wire_reason_sentence(why));
+                return;
+        }
+        if (response_is_interim(&r)) {
+                exchange_interim(ex, &r);
+                if (ex->interim > INTERIM_MAX)
+                        stream_fail(st, REASON_UPSTREAM_PROTOCOL, "too many interim answers");
+                return;
+        }
+        st->answered = true;
+        st->raw = r.upgraded;
+        if (exchange_answer(ex, &r, end) < 0)
+                return;
+        if (st->raw && st->ex)
+                h2_up(ex);
+}
+
+static void on_end(struct http *h, struct h2_stream *st, const struct headers *trailers)
+{
+        struct exchange *ex = st->ex;
+
+        if (st->raw) {
+                exchange_half_close(ex);
+                return;
+        }
+        st->ex = NULL;
+        bool up_done = ex->up_ended && buf_len(&ex->up) == 0;
+        exchange_end(ex, trailers);
+        if (!up_done)
+                (void)!nghttp2_submit_rst_stream(h->h2->session, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_NO_ERROR);
+}
+
+static void on_trailers(struct http *h, struct h2_stream *st)
+{
+        struct headers block = fields_block(&st->block);
+
+        if (st->block.bad || trailers_check(&block, true) != WIRE_OK)
+                stream_fail(st, REASON_UPSTREAM_PROTOCOL, "malformed trailers");
+        else
+                on_end(h, st, &block);
+}
+
+static int on_frame_recv(nghttp2_session *s, const nghttp2_frame *frame, void *user)
+{
+        struct http *h = user;
+        struct h2_stream *st = frame->hd.stream_id ? stream_of(s, frame->hd.stream_id) : NULL;
+        bool end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+
+        if (frame->hd.type == NGHTTP2_GOAWAY)
+                h->retired = true;
+        if (!st || !st->ex || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
+                return 0;
+        if (frame->hd.type == NGHTTP2_HEADERS && st->answered) {
+                on_trailers(h, st);
+                return 0;
+        }
+        if (frame->hd.type == NGHTTP2_HEADERS)
+                on_answer(st, end);
+        if (end && st->ex && st->answered)
+                on_end(h, st, NULL);
+        return 0;
+}
+
+static int on_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t *p, size_t n, void *user)
+{
+        struct h2_stream *st = stream_of(s, id);
+
+        (void)flags;
+        (void)user;
+        if (!st || !st->ex) {
+                (void)!nghttp2_session_consume(s, id, n);
+                return 0;
+        }
+        st->held += n;
+        (void)!exchange_down(st->ex, slice_of(p, n));
+        return 0;
+}
+
+static void on_closed_early(struct http *h, struct h2_stream *st, uint32_t code)
+{
+        struct exchange *ex = st->ex;
+        char detail[DETAIL_BYTES];
+
+        st->ex = NULL;
+        exchange_detach(ex);
+        if (st->raw && code == NGHTTP2_NO_ERROR) {
+                exchange_end(ex, NULL);
+                return;
+        }
+        if (code == NGHTTP2_REFUSED_STREAM && exchange_is_replayable(ex)) {
+                http_retry(h, ex);
+                return;
+        }
+        snprintf(detail, sizeof(detail), "the server reset the stream: %s", nghttp2_http2_strerror(code));
+        exchange_fail(ex, code == NGHTTP2_PROTOCOL_ERROR ? REASON_UPSTREAM_PROTOCOL : REASON_UPSTREAM_CLOSED, "%s", detail);
+}
+
+static int on_stream_close(nghttp2_session *s, int32_t id, uint32_t code, void *user)
+{
+        struct http *h = user;
+        struct h2_stream *st = stream_of(s, id);
+
+        if (!st)
+                return 0;
+        (void)!nghttp2_session_set_stream_user_data(s, id, NULL);
+        if (st->held)
+                (void)!nghttp2_session_consume_connection(s, st->held);
+        if (st->ex)
+                on_closed_early(h, st, code);
+        stream_free(st);
+        h->active--;
+        return 0;
+}
+
+/* --- the connection --- */
+
+static nghttp2_session *session_new(struct http *h)
+{
+        static const nghttp2_settings_entry settings[] = {
+                { NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
+                { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 0 },
+                { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
+                { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEAD_BYTES_MAX },
+        };
+        nghttp2_session_callbacks *cb = NULL;
+        nghttp2_option *opt = NULL;
+        nghttp2_session *s = NULL;
+
+        if (nghttp2_session_callbacks_new(&cb) < 0 || nghttp2_option_new(&opt) < 0)
+                goto out;
+        nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
+        nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+        nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+        nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
+        nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
+        nghttp2_option_set_no_auto_window_update(opt, 1);
+        nghttp2_option_set_no_closed_streams(opt, 1);
+        nghttp2_option_set_peer_max_concurrent_streams(opt, 100);
+        if (nghttp2_session_client_new2(&s, cb, h, opt) == 0 &&
+            (nghttp2_submit_settings(s, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) < 0 ||
+             nghttp2_session_set_local_window_size(s, NGHTTP2_FLAG_NONE, 0, H2_WINDOW) < 0)) {
+                nghttp2_session_del(s);
+                s = NULL;
+        }
+out:
+        nghttp2_session_callbacks_del(cb);
+        nghttp2_option_del(opt);
+        return s;
+}
+
+static int h2_start(struct http *h)
+{
+        h->h2 = calloc(1, sizeof(*h->h2));
+        if (!h->h2)
+                return -1;
+        h->h2->session = session_new(h);
+        if (!h->h2->session)
+                return -1;
+        conn_ask(h->conn);
+        return 0;
+}
+
+static void h2_fini(struct http *h)
+{
+        if (!h->h2)
+                return;
+        while (h->h2->streams)
+                stream_free(h->h2->streams);
+        if (h->h2->session) /* without callbacks: no stream has a user any more */
+                nghttp2_session_del(h->h2->session);
+        free(h->h2);
+        h->h2 = NULL;
+}
+
+static bool h2_can_take(const struct http *h)
+{
+        uint32_t most = nghttp2_session_get_remote_settings(h->h2->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+
+        return h->active < H2_STREAMS_MAX && h->active < most && !h->conn->eof && nghttp2_session_check_request_allowed(h->h2->session);
+}
+
+bool h2_can_connect(const struct http *h)
+{
+        return nghttp2_session_get_remote_settings(h->h2->session, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
+}
+
+static int32_t submit(struct http *h, struct h2_stream *st)
+{
+        struct exchange *ex = st->ex;
+        nghttp2_data_provider body = { .source = { .ptr = st }, .read_callback = read_up };
+        nghttp2_nv nv[FIELDS_MAX + 8];
+        struct headers fields;
+        bool has_body = ex->kind == KIND_WEBSOCKET || ex->req.body != BODY_NONE;
+
+        if (request_to_h2(&ex->arena, &ex->req, false, &fields) != WIRE_OK || fields.n > FIELDS_MAX + 8)
+                return -1;
+        for (size_t i = 0; i < fields.n; i++)
+                nv[i] = (nghttp2_nv){ (uint8_t *)(uintptr_t)fields.at[i].name.p, (uint8_t *)(uintptr_t)fields.at[i].value.p, fields.at[i].name.n,
+                                      fields.at[i].value.n, NGHTTP2_NV_FLAG_NONE };
+        return nghttp2_submit_request(h->h2->session, NULL, nv, fields.n, has_body ? &body : NULL, st);
+}
+
+static void h2_take(struct http *h, struct exchange *ex)
+{
+        struct h2_stream *st = calloc(1, sizeof(*st));
+
+        h->served++;
+        if (st) {
+                st->http = h;
+                st->ex = ex;
+                st->id = submit(h, st);
+        }
+        if (!st || st->id < 0) {
+                free(st);
+                h->active--;
+                exchange_fail(ex, REASON_INTERNAL, "the request cannot be written as HTTP/2");
+                return;
+        }
+        st->next = h->h2->streams;
+        if (st->next)
+                st->next->prev = st;
+        h->h2->streams = st;
+        ex->state = EXCHANGE_SENT;
+        exchange_attach(ex, &exchange_ops, st);
+        conn_ask(h->conn);
+}
+
+static void h2_broken(struct http *h, const char *detail)
+{
+        h->retired = true;
+        for (struct h2_stream *st = h->h2->streams; st; st = st->next) {
+                struct exchange *ex = st->ex;
+                bool retry;
+
+                if (!ex)
+                        continue;
+                st->ex = NULL;
+                exchange_detach(ex);
+                retry = h->served > 1 && !st->answered && exchange_is_replayable(ex) && request_is_read_only(&ex->req);
+                if (retry)
+                        http_retry(h, ex);
+                else
+                        exchange_fail(ex, REASON_UPSTREAM_CLOSED, "%s", detail);
+        }
+        http_drop(h);
+}
+
+/* After any work: is anything left to carry? */
+static void h2_settle(struct http *h)
+{
+        nghttp2_session *s = h->h2->session;
+
+        if (h->dead)
+                return;
+        if (h->active == 0 && (h->retired || (!nghttp2_session_want_read(s) && !nghttp2_session_want_write(s))))
+                http_drop(h);
+        else if (h->active == 0 && !h->is_idle && !nghttp2_session_want_write(s))
+                http_idle(h);
+        else
+                http_room(h);
+}
+
+static void h2_readable(struct http *h)
+{
+        struct slice in = buf_slice(&h->conn->in);
+        ssize_t n = in.n ? nghttp2_session_mem_recv(h->h2->session, in.p, in.n) : 0;
+
+        if (n < 0) {
+                h2_broken(h, "the server broke the rules of HTTP/2");
+                return;
+        }
+        buf_consume(&h->conn->in, (size_t)n);
+        if (h->conn->eof) {
+                h2_broken(h, "the server closed the connection");
+                return;
+        }
+        conn_ask(h->conn);
+        h2_settle(h);
+}
+
+static void h2_writable(struct http *h)
+{
+        const uint8_t *p;
+        ssize_t n = 0;
+
+        while (conn_has_room(h->conn) && (n = nghttp2_session_mem_send(h->h2->session, &p)) > 0)
+                if (buf_add(&h->conn->out, p, (size_t)n) < 0)
+                        n = -1;
+        if (n < 0)
+                h2_broken(h, "HTTP/2 towards the server failed");
+        else
+                h2_settle(h);
+}
+
+const struct http_ops h2_ops = { h2_start, h2_can_take, h2_take, h2_readable, h2_writable, h2_broken, h2_fini };

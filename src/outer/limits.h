@@ -1,0 +1,57 @@
+/* Every limit of the outer door, with its reason. */
+#ifndef BROME_OUTER_LIMITS_H
+#define BROME_OUTER_LIMITS_H
+
+enum {
+        /* link */
+        LINK_STREAMS_MAX = 4096,              /* docs/CONTROL.md */
+        LINK_STREAM_WINDOW = 1 << 20,         /* the same: what one exchange may hold on its way out */
+        LINK_WINDOW = 16 << 20,               /* the same, all exchanges: half of this door's memory bound */
+        LINK_OUT_BYTES = 256 * 1024,          /* serialised and not yet taken by the kernel: two socket buffers' worth */
+        LINK_READ_BYTES = 128 * 1024,         /* one read: eight DATA frames */
+        /* exchanges */
+        EXCHANGE_ARENA_BYTES = 1 << 20,       /* heads of both directions (64 KB each), trailers, their copies */
+        EXCHANGE_DOWN_BYTES = 256 * 1024,     /* answer bytes that wait for the link; above it the origin is not read */
+        HELD_BYTES = 24 << 20,                /* the same, all exchanges together */
+        /* connections */
+        CONN_READ_BYTES = 64 * 1024,          /* one read of a plain socket; four TLS records */
+        CONN_OUT_BYTES = 128 * 1024,          /* clear bytes that wait for the socket */
+        CONN_TURN_BYTES = 256 * 1024,         /* read from one connection in one turn of the loop, so that the others have theirs */
+        CONN_DEADLINE_MS = 30 * 1000,         /* name, dial, proxy and TLS together */
+        CONN_IDLE_S = 30,                     /* below the 60 s at which common servers close */
+        CONN_HEAD_BYTES = 64 * 1024,          /* of an answer, HEAD_BYTES_MAX of wire */
+        INTERIM_MAX = 64,                     /* 1xx answers of one exchange: an origin that sends more means no good */
+        /* dialling */
+        DIAL_ADDRS_MAX = 16,                  /* tried for one connection, of both families */
+        DIAL_STAGGER_MS = 250,                /* RFC 8305 §5, Connection Attempt Delay */
+        /* pool */
+        POOL_HOST_MAX = 64,                   /* connections to one origin: HTTP/1.1 clients rarely want more than 6–32 */
+        POOL_TOTAL_MAX = 512,                 /* descriptors of this door stay below 1,024 */
+        POOL_RETRIES_MAX = 2,                 /* of one exchange on stale connections */
+        /* origins over HTTP/2 */
+        H2_STREAM_WINDOW = 512 * 1024,        /* 40 Mbit/s at 100 ms */
+        H2_WINDOW = 8 << 20,                  /* one slow stream must not stop its neighbours */
+        H2_STREAMS_MAX = 256,                 /* of ours on one connection, whatever the origin offers */
+        /* names */
+        RESOLVE_ADDRS_MAX = 32,               /* of one name, both families */
+        RESOLVE_NAMES_MAX = 1024,             /* cached */
+        RESOLVE_TTL_MIN_S = 5,                /* one burst of requests asks once */
+        RESOLVE_TTL_MAX_S = 300,              /* a moved service is found again */
+        RESOLVE_NEGATIVE_S = 5,
+        RESOLVE_TIMEOUT_MS = 2500,            /* per try; three tries stay below CONN_DEADLINE_MS */
+        /* TLS */
+        TLS_SESSIONS_MAX = 256,               /* hosts that are remembered */
+        TLS_ROOTS_BYTES = 4 << 20,            /* a bundle; Debian's has 220 KB */
+        TLS_ROOTS_MAX = 2048,                 /* certificates in it */
+        /* events */
+        EVENTS_BYTES = 1 << 20,               /* records that bromed did not take yet; then nothing new is admitted */
+        /* policy */
+        POLICY_BYTES = 24 << 20,              /* rules (8 MB) and CAs, escaped */
+        /* datagrams */
+        UDP_QUEUE_BYTES = 256 * 1024,         /* answers that wait for the link; more are dropped, as a router would */
+        UDP_IDLE_S = 180,                     /* RFC 4787 REQ-5 asks for two minutes at least */
+        PROXY_HEAD_BYTES = 16 * 1024,         /* an upstream proxy's answer to CONNECT */
+        DETAIL_BYTES = 256,                   /* of brome-detail */
+};
+
+#endif

@@ -1,0 +1,511 @@
+/* The link: see link.h. */
+#include "outer/link.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "outer/turn.h"
+#include "wire/chunk.h"
+#include <errno.h>
+#include <nghttp2/nghttp2.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+struct link {
+        struct outer *outer;
+        int fd;
+        nghttp2_session *session;
+        struct event *readable, *writable;
+        struct buf out;
+        struct turn_item flush;
+        struct exchange *all;
+        size_t count;
+        bool broken;
+        void (*on_broken)(void *ctx, const char *why);
+        void *ctx;
+        uint8_t in[LINK_READ_BYTES];
+};
+
+static void link_break(struct link *l, const char *why)
+{
+        if (l->broken)
+                return;
+        l->broken = true;
+        l->on_broken(l->ctx, why);
+}
+
+/* --- exchanges --- */
+
+static struct exchange *exchange_new(struct link *l, int32_t stream)
+{
+        struct exchange *ex = calloc(1, sizeof(*ex));
+
+        if (!ex)
+                return NULL;
+        ex->outer = l->outer;
+        ex->stream = stream;
+        arena_init(&ex->arena, EXCHANGE_ARENA_BYTES);
+        buf_init(&ex->up, LINK_STREAM_WINDOW);
+        buf_init(&ex->down, 0);
+        ex->decision.max_body = -1;
+        ex->next = l->all;
+        if (l->all)
+                l->all->prev = ex;
+        l->all = ex;
+        l->count++;
+        return ex;
+}
+
+static void exchange_free(struct link *l, struct exchange *ex)
+{
+        exchange_abort(ex);
+        /* What nobody took must not stay charged to the connection's window. */
+        if (buf_len(&ex->up))
+                (void)!nghttp2_session_consume_connection(l->session, buf_len(&ex->up));
+        l->outer->held_bytes -= buf_len(&ex->down);
+        if (ex->prev)
+                ex->prev->next = ex->next;
+        else
+                l->all = ex->next;
+        if (ex->next)
+                ex->next->prev = ex->prev;
+        l->count--;
+        buf_fini(&ex->up);
+        buf_fini(&ex->down);
+        arena_fini(&ex->arena);
+        free(ex);
+}
+
+/* --- nghttp2 callbacks --- */
+
+static int on_begin_headers(nghttp2_session *s, const nghttp2_frame *frame, void *user)
+{
+        struct link *l = user;
+        struct exchange *ex;
+
+        if (frame->hd.type != NGHTTP2_HEADERS)
+                return 0;
+        if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+                ex = exchange_new(l, frame->hd.stream_id);
+                if (!ex || nghttp2_session_set_stream_user_data(s, frame->hd.stream_id, ex) < 0)
+                        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        } else
+                ex = nghttp2_session_get_stream_user_data(s, frame->hd.stream_id);
+        if (!ex)
+                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        fields_begin(&ex->block);
+        return 0;
+}
+
+static int on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8_t *name, size_t name_n, const uint8_t *value, size_t value_n,
+                     uint8_t flags, void *user)
+{
+        struct exchange *ex = nghttp2_session_get_stream_user_data(s, frame->hd.stream_id);
+
+        (void)flags;
+        (void)user;
+        if (ex)
+                fields_add(&ex->block, &ex->arena, slice_of(name, name_n), slice_of(value, value_n));
+        return 0;
+}
+
+/* Takes our own fields out of the request: they say things about the flow and never reach an origin. */
+static int take_own_fields(struct exchange *ex, struct slice *kind)
+{
+        struct headers *h = &ex->req.headers;
+        size_t kept = 0;
+
+        *kind = SLICE_EMPTY;
+        for (size_t i = 0; i < h->n; i++) {
+                struct header f = h->at[i];
+
+                if (slice_is(f.name, "brome-flow")) {
+                        if (!field_number(f.value, &ex->flow))
+                                return -1;
+                } else if (slice_is(f.name, "brome-kind"))
+                        *kind = f.value;
+                else if (!slice_starts(f.name, SLICE_LIT("brome-")) && !slice_is(f.name, "expect"))
+                        h->at[kept++] = f;
+        }
+        h->n = kept;
+        return 0;
+}
+
+static int find_kind(struct exchange *ex, struct slice kind)
+{
+        static const struct { const char *name; enum exchange_kind kind; } kinds[] = { { "tcp", KIND_TCP }, { "tls", KIND_TLS }, { "any", KIND_ANY } };
+
+        switch (ex->req.upgrade) {
+        case WIRE_UPGRADE_NONE:
+                ex->kind = KIND_HTTP;
+                return 0;
+        case WIRE_UPGRADE_WEBSOCKET:
+                ex->kind = KIND_WEBSOCKET;
+                return 0;
+        case WIRE_UPGRADE_OTHER:
+                ex->kind = slice_is(ex->req.protocol, "connect-udp") ? KIND_UDP : KIND_ICMP;
+                return ex->kind == KIND_UDP || slice_is(ex->req.protocol, "brome-icmp") ? 0 : -1;
+        case WIRE_UPGRADE_TUNNEL:
+                for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+                        if (slice_is(kind, kinds[i].name)) {
+                                ex->kind = kinds[i].kind;
+                                return 0;
+                        }
+                return -1;
+        case WIRE_UPGRADE_COUNT:
+                break;
+        }
+        return -1;
+}
+
+static void on_request(struct link *l, struct exchange *ex, bool end_stream)
+{
+        struct request_flow flow = { .link = true };
+        struct headers block = fields_block(&ex->block);
+        struct slice kind;
+        enum wire_reason why = ex->block.bad ? WIRE_HEAD_TOO_LARGE : request_from_h2(&ex->arena, &block, end_stream, &flow, &ex->req);
+
+        if (why != WIRE_OK || take_own_fields(ex, &kind) < 0 || find_kind(ex, kind) < 0) {
+                log_debug("link: stream %d refused: %s", ex->stream, wire_reason_sentence(why));
+                link_reset(l, ex, why == WIRE_OK ? NGHTTP2_PROTOCOL_ERROR : wire_reason_h2(why));
+                return;
+        }
+        ex->up_ended = end_stream;
+        exchange_start(ex);
+}
+
+static void on_trailers(struct link *l, struct exchange *ex)
+{
+        struct headers block = fields_block(&ex->block);
+
+        if (ex->block.bad || trailers_check(&block, true) != WIRE_OK) {
+                exchange_abort(ex);
+                link_reset(l, ex, NGHTTP2_PROTOCOL_ERROR);
+                return;
+        }
+        ex->up_trailers = block;
+}
+
+static void on_up_end(struct exchange *ex)
+{
+        ex->up_ended = true;
+        if (ex->ops)
+                ex->ops->up(ex);
+}
+
+static int on_frame_recv(nghttp2_session *s, const nghttp2_frame *frame, void *user)
+{
+        struct link *l = user;
+        struct exchange *ex = frame->hd.stream_id ? nghttp2_session_get_stream_user_data(s, frame->hd.stream_id) : NULL;
+        bool end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+
+        if (!ex || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
+                return 0;
+        if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+                on_request(l, ex, end);
+                return 0;
+        }
+        if (frame->hd.type == NGHTTP2_HEADERS)
+                on_trailers(l, ex);
+        if (end && ex->state != EXCHANGE_DONE)
+                on_up_end(ex);
+        return 0;
+}
+
+static int on_data(nghttp2_session *s, uint8_t flags, int32_t stream, const uint8_t *p, size_t n, void *user)
+{
+        struct link *l = user;
+        struct exchange *ex = nghttp2_session_get_stream_user_data(s, stream);
+
+        (void)flags;
+        if (!ex || ex->state == EXCHANGE_DONE) {
+                (void)!nghttp2_session_consume(s, stream, n);
+                return 0;
+        }
+        ex->up_bytes += n;
+        if (ex->decision.max_body >= 0 && ex->up_bytes > (uint64_t)ex->decision.max_body) {
+                (void)!nghttp2_session_consume(s, stream, n);
+                exchange_fail(ex, REASON_BODY_TOO_LARGE, "%s", reason_text(REASON_BODY_TOO_LARGE));
+                return 0;
+        }
+        if (buf_add(&ex->up, p, n) < 0) { /* cannot pass the window, so memory is out */
+                (void)!nghttp2_session_consume(s, stream, n);
+                exchange_fail(ex, REASON_LIMIT, "out of memory");
+                return 0;
+        }
+        if (ex->ops)
+                ex->ops->up(ex);
+        turn_ask(l->outer->turn, &l->flush);
+        return 0;
+}
+
+static int on_stream_close(nghttp2_session *s, int32_t stream, uint32_t code, void *user)
+{
+        struct exchange *ex = nghttp2_session_get_stream_user_data(s, stream);
+
+        (void)code;
+        if (ex) {
+                (void)!nghttp2_session_set_stream_user_data(s, stream, NULL);
+                exchange_free(user, ex);
+        }
+        return 0;
+}
+
+/* RFC 9113 §8.1: the answer is complete and the rest of the request of no use. */
+static int on_frame_send(nghttp2_session *s, const nghttp2_frame *frame, void *user)
+{
+        struct exchange *ex;
+
+        (void)user;
+        if ((frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+                return 0;
+        ex = nghttp2_session_get_stream_user_data(s, frame->hd.stream_id);
+        if (ex && ex->state == EXCHANGE_DONE && !ex->up_ended)
+                (void)!nghttp2_submit_rst_stream(s, NGHTTP2_FLAG_NONE, ex->stream, NGHTTP2_NO_ERROR);
+        return 0;
+}
+
+static int on_send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t *head, size_t n, nghttp2_data_source *source, void *user)
+{
+        struct link *l = user;
+        struct exchange *ex = source->ptr;
+
+        (void)s;
+        (void)frame;
+        if (buf_len(&l->out) >= LINK_OUT_BYTES)
+                return NGHTTP2_ERR_WOULDBLOCK;
+        if (buf_add(&l->out, head, 9) < 0 || buf_add(&l->out, buf_slice(&ex->down).p, n) < 0)
+                return NGHTTP2_ERR_CALLBACK_FAILURE;
+        buf_consume(&ex->down, n);
+        l->outer->held_bytes -= n;
+        if (ex->ops && exchange_has_room(ex))
+                ex->ops->room(ex);
+        return 0;
+}
+
+static ssize_t read_down(nghttp2_session *s, int32_t stream, uint8_t *p, size_t cap, uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+        struct exchange *ex = source->ptr;
+        size_t n = buf_len(&ex->down);
+
+        (void)p;
+        (void)user;
+        if (n > cap)
+                n = cap;
+        if (n == 0 && !ex->down_ended) {
+                ex->down_deferred = true;
+                return NGHTTP2_ERR_DEFERRED;
+        }
+        *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+        if (!ex->down_ended || n < buf_len(&ex->down))
+                return (ssize_t)n;
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        if (ex->down_trailers.n) {
+                nghttp2_nv nv[TRAILER_FIELDS_MAX];
+                size_t count = ex->down_trailers.n < TRAILER_FIELDS_MAX ? ex->down_trailers.n : TRAILER_FIELDS_MAX;
+
+                for (size_t i = 0; i < count; i++)
+                        nv[i] = (nghttp2_nv){ (uint8_t *)(uintptr_t)ex->down_trailers.at[i].name.p, (uint8_t *)(uintptr_t)ex->down_trailers.at[i].value.p,
+                                              ex->down_trailers.at[i].name.n, ex->down_trailers.at[i].value.n, NGHTTP2_NV_FLAG_NONE };
+                *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+                if (nghttp2_submit_trailer(s, stream, nv, count) < 0)
+                        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        }
+        return (ssize_t)n;
+}
+
+/* --- for exchange.c --- */
+
+static size_t to_nv(nghttp2_nv *nv, const struct headers *h)
+{
+        size_t n = h->n < FIELDS_MAX + 8 ? h->n : FIELDS_MAX + 8;
+
+        /* Names and values live in the exchange's arena until the stream closed. */
+        for (size_t i = 0; i < n; i++)
+                nv[i] = (nghttp2_nv){ (uint8_t *)(uintptr_t)h->at[i].name.p, (uint8_t *)(uintptr_t)h->at[i].value.p, h->at[i].name.n, h->at[i].value.n,
+                                      NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE };
+        return n;
+}
+
+int link_interim(struct link *l, struct exchange *ex, const struct headers *fields)
+{
+        nghttp2_nv nv[FIELDS_MAX + 8];
+
+        turn_ask(l->outer->turn, &l->flush);
+        return nghttp2_submit_headers(l->session, NGHTTP2_FLAG_NONE, ex->stream, NULL, nv, to_nv(nv, fields), NULL) < 0 ? -1 : 0;
+}
+
+int link_answer(struct link *l, struct exchange *ex, const struct headers *fields, bool end)
+{
+        nghttp2_nv nv[FIELDS_MAX + 8];
+        nghttp2_data_provider body = { .source = { .ptr = ex }, .read_callback = read_down };
+
+        turn_ask(l->outer->turn, &l->flush);
+        return nghttp2_submit_response(l->session, ex->stream, nv, to_nv(nv, fields), end ? NULL : &body) < 0 ? -1 : 0;
+}
+
+void link_wake(struct link *l, struct exchange *ex)
+{
+        if (ex->down_deferred) {
+                ex->down_deferred = false;
+                (void)!nghttp2_session_resume_data(l->session, ex->stream);
+        }
+        turn_ask(l->outer->turn, &l->flush);
+}
+
+void link_give(struct link *l, struct exchange *ex, size_t n)
+{
+        (void)!nghttp2_session_consume(l->session, ex->stream, n);
+        turn_ask(l->outer->turn, &l->flush);
+}
+
+void link_reset(struct link *l, struct exchange *ex, uint32_t h2_code)
+{
+        ex->state = EXCHANGE_DONE;
+        (void)!nghttp2_submit_rst_stream(l->session, NGHTTP2_FLAG_NONE, ex->stream, h2_code);
+        turn_ask(l->outer->turn, &l->flush);
+}
+
+/* --- the socket --- */
+
+static bool link_send(struct link *l)
+{
+        while (buf_len(&l->out)) {
+                struct slice s = buf_slice(&l->out);
+                ssize_t n = send(l->fd, s.p, s.n, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+                        event_add(l->writable, NULL);
+                        return false;
+                }
+                if (n < 0) {
+                        link_break(l, "write failed");
+                        return false;
+                }
+                buf_consume(&l->out, (size_t)n);
+        }
+        return true;
+}
+
+static void link_flush(void *ctx)
+{
+        struct link *l = ctx;
+
+        while (!l->broken) {
+                const uint8_t *p;
+                ssize_t n;
+
+                while (buf_len(&l->out) < LINK_OUT_BYTES && (n = nghttp2_session_mem_send(l->session, &p)) > 0)
+                        if (buf_add(&l->out, p, (size_t)n) < 0) {
+                                link_break(l, "out of memory");
+                                return;
+                        }
+                if (buf_len(&l->out) < LINK_OUT_BYTES && n < 0) {
+                        link_break(l, nghttp2_strerror((int)n));
+                        return;
+                }
+                if (buf_len(&l->out) == 0 || !link_send(l))
+                        return;
+        }
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+        struct link *l = arg;
+
+        (void)fd;
+        (void)what;
+        if (link_send(l))
+                turn_ask(l->outer->turn, &l->flush);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+        struct link *l = arg;
+        ssize_t n = recv(fd, l->in, sizeof(l->in), MSG_DONTWAIT), used;
+
+        (void)what;
+        if (l->broken || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+                return;
+        if (n <= 0) {
+                link_break(l, n ? "read failed" : "closed");
+                return;
+        }
+        used = nghttp2_session_mem_recv(l->session, l->in, (size_t)n);
+        if (used < 0)
+                link_break(l, nghttp2_strerror((int)used));
+        else
+                turn_ask(l->outer->turn, &l->flush);
+}
+
+static nghttp2_session *session_new(struct link *l)
+{
+        static const nghttp2_settings_entry settings[] = {
+                { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, LINK_STREAMS_MAX },
+                { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, LINK_STREAM_WINDOW },
+                { NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1 },
+                { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEAD_BYTES_MAX + FIELDS_MAX * 32 },
+        };
+        nghttp2_session_callbacks *cb = NULL;
+        nghttp2_option *opt = NULL;
+        nghttp2_session *s = NULL;
+
+        if (nghttp2_session_callbacks_new(&cb) < 0 || nghttp2_option_new(&opt) < 0)
+                goto out;
+        nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
+        nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+        nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+        nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
+        nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
+        nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
+        nghttp2_option_set_no_auto_window_update(opt, 1);
+        nghttp2_option_set_no_closed_streams(opt, 1);
+        if (nghttp2_session_server_new2(&s, cb, l, opt) == 0 &&
+            (nghttp2_submit_settings(s, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) < 0 ||
+             nghttp2_session_set_local_window_size(s, NGHTTP2_FLAG_NONE, 0, LINK_WINDOW) < 0)) {
+                nghttp2_session_del(s);
+                s = NULL;
+        }
+out:
+        nghttp2_session_callbacks_del(cb);
+        nghttp2_option_del(opt);
+        return s;
+}
+
+struct link *link_new(struct outer *o, int fd, void (*broken)(void *ctx, const char *why), void *ctx)
+{
+        struct link *l = calloc(1, sizeof(*l));
+
+        if (!l)
+                return NULL;
+        l->outer = o;
+        l->fd = fd;
+        l->on_broken = broken;
+        l->ctx = ctx;
+        l->flush = (struct turn_item){ .run = link_flush, .ctx = l };
+        buf_init(&l->out, 0);
+        l->session = session_new(l);
+        l->readable = event_new(o->base, fd, EV_READ | EV_PERSIST, on_readable, l);
+        l->writable = event_new(o->base, fd, EV_WRITE, on_writable, l);
+        if (!l->session || !l->readable || !l->writable || fd_nonblock(fd) < 0)
+                return NULL; /* the process ends */
+        return l;
+}
+
+void link_start(struct link *l)
+{
+        event_add(l->readable, NULL);
+        turn_ask(l->outer->turn, &l->flush);
+}
+
+void link_each(struct link *l, void (*each)(struct exchange *ex, void *ctx), void *ctx)
+{
+        for (struct exchange *ex = l->all, *next; ex; ex = next) {
+                next = ex->next;
+                each(ex, ctx);
+        }
+}
+
+size_t link_streams(const struct link *l) { return l->count; }

@@ -1,0 +1,486 @@
+/* Pool: see pool.h. */
+#include "outer/pool.h"
+
+#include "base/log.h"
+#include "outer/http.h"
+#include "outer/ruleset.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum origin_kind { ORIGIN_UNKNOWN, ORIGIN_H1, ORIGIN_H2 };
+
+struct origin {
+        struct pool *pool;
+        struct origin *prev, *next;
+        char host[HOST_BYTES_MAX + 3];
+        struct authority to;
+        bool tls;
+        enum origin_kind kind;
+        struct http *conns;
+        size_t conn_count, opening;
+        struct exchange *first, *last; /* waiting */
+        size_t waiting;
+        bool pumping;
+};
+
+struct pool {
+        struct outer *outer;
+        struct origin *origins;
+        struct http *idle_newest, *idle_oldest;
+        size_t total;
+        size_t starved; /* origins that wait for a free place */
+        struct turn_item revisit;
+};
+
+static void pump(struct origin *o);
+static const struct upstream_ops waiting_ops;
+
+/* --- waiting --- */
+
+static void queue_add(struct origin *o, struct exchange *ex)
+{
+        ex->queue_prev = o->last;
+        ex->queue_next = NULL;
+        *(o->last ? &o->last->queue_next : &o->first) = ex;
+        o->last = ex;
+        o->waiting++;
+        ex->state = EXCHANGE_WAITING;
+        exchange_attach(ex, &waiting_ops, o);
+}
+
+static void queue_remove(struct origin *o, struct exchange *ex)
+{
+        *(ex->queue_prev ? &ex->queue_prev->queue_next : &o->first) = ex->queue_next;
+        *(ex->queue_next ? &ex->queue_next->queue_prev : &o->last) = ex->queue_prev;
+        o->waiting--;
+        exchange_detach(ex);
+}
+
+static void waiting_nothing(struct exchange *ex) { (void)ex; }
+static void waiting_abort(struct exchange *ex) { queue_remove(ex->upstream, ex); }
+static const struct upstream_ops waiting_ops = { waiting_nothing, waiting_nothing, waiting_abort };
+
+/* --- origins --- */
+
+static struct origin *origin_get(struct pool *p, const struct request *req)
+{
+        bool tls = req->scheme == SCHEME_HTTPS;
+        struct origin *o;
+
+        for (o = p->origins; o; o = o->next)
+                if (o->tls == tls && authority_eq(&o->to, &req->authority))
+                        return o;
+        o = calloc(1, sizeof(*o));
+        if (!o)
+                return NULL;
+        o->pool = p;
+        o->tls = tls;
+        o->to = req->authority;
+        if (!o->to.is_addr) {
+                memcpy(o->host, req->authority.name.p, req->authority.name.n);
+                o->to.name = slice_of(o->host, req->authority.name.n);
+        }
+        o->next = p->origins;
+        if (o->next)
+                o->next->prev = o;
+        p->origins = o;
+        return o;
+}
+
+static void origin_check(struct origin *o)
+{
+        if (o->conns || o->first || o->pumping)
+                return;
+        *(o->prev ? &o->prev->next : &o->pool->origins) = o->next;
+        if (o->next)
+                o->next->prev = o->prev;
+        free(o);
+}
+
+/* --- idle ones --- */
+
+static void idle_leave(struct http *h)
+{
+        struct pool *p = h->pool;
+
+        if (!h->is_idle)
+                return;
+        *(h->idle_prev ? &h->idle_prev->idle_next : &p->idle_newest) = h->idle_next;
+        *(h->idle_next ? &h->idle_next->idle_prev : &p->idle_oldest) = h->idle_prev;
+        h->is_idle = false;
+}
+
+static void on_idle_timer(evutil_socket_t fd, short what, void *arg)
+{
+        struct http *h = arg;
+
+        (void)fd;
+        (void)what;
+        /* Armed once and looked at later: no timer call per request. */
+        if (h->is_idle)
+                http_drop(h);
+}
+
+void http_idle(struct http *h)
+{
+        static const struct timeval idle = { CONN_IDLE_S, 0 };
+        struct pool *p = h->pool;
+
+        if (h->retired || !h->origin) {
+                http_drop(h);
+                return;
+        }
+        h->is_idle = true;
+        h->idle_prev = NULL;
+        h->idle_next = p->idle_newest;
+        *(p->idle_newest ? &p->idle_newest->idle_prev : &p->idle_oldest) = h;
+        p->idle_newest = h;
+        event_add(h->idle_timer, &idle);
+        pump(h->origin);
+}
+
+void http_room(struct http *h)
+{
+        if (h->origin && h->origin->first)
+                pump(h->origin);
+}
+
+void http_retire(struct http *h)
+{
+        h->retired = true;
+        if (h->active == 0)
+                http_drop(h);
+}
+
+static void revisit(void *ctx)
+{
+        struct pool *p = ctx;
+
+        for (struct origin *o = p->origins, *next; o; o = next) {
+                next = o->next;
+                if (o->first)
+                        pump(o);
+                else
+                        origin_check(o);
+        }
+}
+
+static void http_bury(void *ctx)
+{
+        struct http *h = ctx;
+
+        if (h->ops)
+                h->ops->fini(h);
+        free(h);
+}
+
+void http_drop(struct http *h)
+{
+        struct origin *o = h->origin;
+        struct pool *p = h->pool;
+
+        if (h->dead)
+                return;
+        h->dead = true;
+        idle_leave(h);
+        if (o) {
+                *(h->prev ? &h->prev->next : &o->conns) = h->next;
+                if (h->next)
+                        h->next->prev = h->prev;
+                o->conn_count--;
+        }
+        p->total--;
+        conn_close(h->conn);
+        event_free(h->idle_timer);
+        h->grave = (struct turn_item){ .run = http_bury, .ctx = h };
+        turn_ask(p->outer->turn, &h->grave);
+        turn_ask(p->outer->turn, &p->revisit);
+}
+
+void http_retry(struct http *h, struct exchange *ex)
+{
+        ex->retries++;
+        exchange_detach(ex);
+        pool_open(h->pool, ex);
+}
+
+/* --- what the connection says --- */
+
+static struct exchange *for_whom(const struct http *h) { return h->origin ? h->origin->first : h->alone; }
+
+static bool on_admit(void *ctx, const struct addr *a)
+{
+        struct http *h = ctx;
+        struct exchange *ex = for_whom(h);
+        struct decision d;
+
+        if (!ex)
+                return false;
+        decide(ex->outer->rules->policy, ex->kind, &ex->req, a, &d);
+        return d.allow;
+}
+
+/* Drops a connection that never opened. */
+static void drop_unopened(struct http *h)
+{
+        if (h->origin && !h->ops)
+                h->origin->opening--;
+        h->alone = NULL;
+        http_drop(h);
+}
+
+static void on_refused(void *ctx, const struct addr *a)
+{
+        struct http *h = ctx;
+        struct exchange *ex = for_whom(h);
+
+        h->alone = NULL;
+        drop_unopened(h);
+        /* Judged once more, this time aloud; an address that became admissible in between is tried again by the pump. */
+        if (ex)
+                (void)exchange_admit(ex, a);
+}
+
+static void on_failed(void *ctx, enum reason reason, const char *detail)
+{
+        struct http *h = ctx;
+        struct origin *o = h->origin;
+        struct exchange *ex = h->alone, *last = o ? o->last : NULL;
+        char text[DETAIL_BYTES * 2];
+        bool others = o && o->conn_count > 1;
+
+        /* The text may stand in the connection that goes. */
+        snprintf(text, sizeof(text), "%s", detail);
+        drop_unopened(h);
+        if (ex)
+                exchange_fail(ex, reason, "%s", text);
+        while (last && o->first) {
+                ex = o->first;
+                bool done = others || ex == last;
+                exchange_fail(ex, reason, "%s", text);
+                if (done)
+                        break;
+        }
+}
+
+static void on_opened(void *ctx)
+{
+        struct http *h = ctx;
+        struct origin *o = h->origin;
+        struct exchange *ex = h->alone;
+
+        h->ops = conn_is_h2(h->conn) ? &h2_ops : &h1_ops;
+        if (o) {
+                o->opening--;
+                o->kind = h->ops == &h2_ops ? ORIGIN_H2 : ORIGIN_H1;
+        }
+        if (h->ops->start(h) < 0) {
+                on_failed(h, REASON_LIMIT, "out of memory");
+                return;
+        }
+        if (ex) {
+                h->alone = NULL;
+                ex->has_address = h->conn->has_address;
+                ex->address = h->conn->address;
+                exchange_detach(ex);
+                h->active++;
+                h->ops->take(h, ex);
+                return;
+        }
+        http_idle(h);
+}
+
+static void on_readable(void *ctx)
+{
+        struct http *h = ctx;
+
+        h->ops->readable(h);
+}
+
+static void on_writable(void *ctx)
+{
+        struct http *h = ctx;
+
+        h->ops->writable(h);
+}
+
+static void on_broken(void *ctx, const char *detail)
+{
+        struct http *h = ctx;
+
+        h->ops->broken(h, detail);
+}
+
+static const struct conn_owner owner = { on_admit, on_refused, on_opened, on_failed, on_readable, on_writable, on_broken };
+
+static struct http *http_new(struct pool *p, const struct request *req, bool h2)
+{
+        struct http *h = calloc(1, sizeof(*h));
+        struct conn_plan plan = { .to = &req->authority, .tls = req->scheme == SCHEME_HTTPS, .h2 = h2, .keep_session = true };
+
+        if (!h)
+                return NULL;
+        h->pool = p;
+        h->idle_timer = evtimer_new(p->outer->base, on_idle_timer, h);
+        h->conn = h->idle_timer ? conn_new(p->outer, &plan, &owner, h) : NULL;
+        if (!h->conn) {
+                if (h->idle_timer)
+                        event_free(h->idle_timer);
+                free(h);
+                return NULL;
+        }
+        p->total++;
+        return h;
+}
+
+/* --- pump --- */
+
+static struct http *find_conn(const struct origin *o)
+{
+        for (struct http *h = o->conns; h; h = h->next)
+                if (h->ops && !h->retired && h->ops->can_take(h))
+                        return h;
+        return NULL;
+}
+
+static void give(struct http *h, struct exchange *ex)
+{
+        queue_remove(h->origin, ex);
+        ex->has_address = h->conn->has_address;
+        ex->address = h->conn->address;
+        /* SECURITY: judged with the address that this connection goes to. */
+        if (!exchange_admit(ex, ex->has_address ? &ex->address : NULL))
+                return;
+        idle_leave(h);
+        h->active++;
+        h->ops->take(h, ex);
+}
+
+static bool may_open(struct origin *o)
+{
+        struct pool *p = o->pool;
+        size_t wanted = o->kind == ORIGIN_H1 ? o->waiting : 1; /* until it is known, one connection tells */
+
+        if (o->opening >= wanted || o->conn_count >= POOL_HOST_MAX)
+                return false;
+        if (p->total >= POOL_TOTAL_MAX && p->idle_oldest)
+                http_drop(p->idle_oldest);
+        return p->total < POOL_TOTAL_MAX;
+}
+
+static bool open_one(struct origin *o)
+{
+        struct http *h = http_new(o->pool, &o->first->req, true);
+
+        if (!h) {
+                exchange_fail(o->first, REASON_LIMIT, "out of memory");
+                return false;
+        }
+        h->origin = o;
+        h->next = o->conns;
+        if (h->next)
+                h->next->prev = h;
+        o->conns = h;
+        o->conn_count++;
+        o->opening++;
+        return true;
+}
+
+static void pump(struct origin *o)
+{
+        if (o->pumping)
+                return;
+        o->pumping = true;
+        while (o->first) {
+                struct http *h = find_conn(o);
+
+                if (h)
+                        give(h, o->first);
+                else if (!may_open(o) || !open_one(o))
+                        break;
+        }
+        o->pumping = false;
+        origin_check(o);
+}
+
+/* --- WebSocket: over HTTP/2 where the origin offers it, else on a connection of its own --- */
+
+static void alone_abort(struct exchange *ex)
+{
+        struct http *h = ex->upstream;
+
+        h->alone = NULL;
+        http_drop(h);
+}
+static const struct upstream_ops alone_ops = { waiting_nothing, waiting_nothing, alone_abort };
+
+static void open_websocket(struct pool *p, struct origin *o, struct exchange *ex)
+{
+        struct http *h;
+
+        for (h = o->conns; h; h = h->next)
+                if (h->ops == &h2_ops && !h->retired && h->ops->can_take(h) && h2_can_connect(h)) {
+                        queue_add(o, ex);
+                        give(h, ex);
+                        return;
+                }
+        if (p->total >= POOL_TOTAL_MAX && p->idle_oldest)
+                http_drop(p->idle_oldest);
+        h = p->total < POOL_TOTAL_MAX ? http_new(p, &ex->req, false) : NULL;
+        if (!h) {
+                exchange_fail(ex, REASON_LIMIT, "too many connections");
+                return;
+        }
+        h->alone = ex;
+        exchange_attach(ex, &alone_ops, h);
+}
+
+void pool_open(struct pool *p, struct exchange *ex)
+{
+        struct origin *o = origin_get(p, &ex->req);
+
+        if (!o) {
+                exchange_fail(ex, REASON_LIMIT, "out of memory");
+                return;
+        }
+        if (ex->kind == KIND_WEBSOCKET) {
+                open_websocket(p, o, ex);
+                origin_check(o);
+                return;
+        }
+        queue_add(o, ex);
+        pump(o);
+}
+
+static void renew_origin(struct origin *o)
+{
+        for (struct http *h = o->conns, *next; h; h = next) {
+                next = h->next;
+                h->retired = true;
+                if (!h->ops)
+                        drop_unopened(h);
+                else if (h->active == 0)
+                        http_drop(h);
+        }
+        o->kind = ORIGIN_UNKNOWN;
+}
+
+void pool_renew(struct pool *p)
+{
+        for (struct origin *o = p->origins; o; o = o->next)
+                renew_origin(o);
+        turn_ask(p->outer->turn, &p->revisit);
+}
+
+size_t pool_connections(const struct pool *p) { return p->total; }
+
+struct pool *pool_new(struct outer *o)
+{
+        struct pool *p = calloc(1, sizeof(*p));
+
+        if (p) {
+                p->outer = o;
+                p->revisit = (struct turn_item){ .run = revisit, .ctx = p };
+        }
+        return p;
+}
