@@ -1,7 +1,7 @@
 """A closed world for one test file: a network namespace without any way out, with names, servers and a sniffer of its own.
 
 The file runs as root inside `unshare --net --mount` (tests/run.py does that). Names are answered by a small DNS server that logs
-every query; addresses of 203.0.113.0/24 and 2001:db8::/64 stand for the outside and live on a dummy interface, so whatever leaves a
+every query; addresses of 203.0.113.0/24 and 2001:db8::/64 stand for the outside and live on an interface without a far end, so whatever leaves a
 workspace is seen by the sniffer and goes nowhere else. Servers here are stand-ins unless they say that they are real (nginx, git)."""
 import http.server
 import json
@@ -215,13 +215,15 @@ class Recorder:
 
 
 class World:
-    def __init__(self):
+    def __init__(self, sniff=True):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="brome-world-", dir=os.environ.get("BROME_TEST_TMP", "/tmp")))
         self.dir.chmod(0o755)
         self.children, self.bromes = [], []
         sh("ip", "link", "set", "lo", "up")
-        sh("ip", "link", "add", "world0", "type", "dummy")
+        # A veth pair whose far end nobody reads: what is sent to the outside is seen there and goes no further.
+        sh("ip", "link", "add", "world0", "type", "veth", "peer", "name", "world1")
         sh("ip", "link", "set", "world0", "up")
+        sh("ip", "link", "set", "world1", "up")
         for a in (1, 10, 11, 20, 21, 30, 40, 53, 66):
             sh("ip", "addr", "add", f"203.0.113.{a}/24", "dev", "world0")
             sh("ip", "-6", "addr", "add", f"2001:db8::{a}/64", "dev", "world0", "nodad")
@@ -233,7 +235,7 @@ class World:
         bundle = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
         self.cover(bundle, bundle.read_text() + (self.dir / "ca.pem").read_text())
         self.dns = Dns()
-        self.sniffer = Sniffer()
+        self.sniffer = Sniffer() if sniff else None
 
     def cover(self, path, text):
         real = os.path.realpath(path)
