@@ -1,0 +1,230 @@
+/* Control: see control.h. */
+#include "inner/control.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "inner/decide.h"
+#include "inner/events.h"
+#include "inner/flow.h"
+#include "inner/link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const fd_names[INNER_FD_COUNT] = {
+        [INNER_EVENTS] = "events", [INNER_TCP] = "tcp", [INNER_UDP] = "udp", [INNER_RAW4] = "raw4", [INNER_RAW6] = "raw6", [INNER_ICMP4] = "icmp4",
+        [INNER_ICMP6] = "icmp6", [INNER_NAMES] = "names", [INNER_CA_KEY] = "ca_key", [INNER_CA_CERT] = "ca_cert", [INNER_LINK] = "link",
+};
+
+int control_take_fds(struct chan_msg *msg, int fds[INNER_FD_COUNT], struct err *err)
+{
+        json_t *names = json_object_get(msg->body, "fds");
+
+        for (int i = 0; i < INNER_FD_COUNT; i++)
+                fds[i] = -1;
+        for (size_t i = 0; i < json_array_size(names); i++) {
+                const char *name = json_string_value(json_array_get(names, i));
+                for (int k = 0; name && k < INNER_FD_COUNT; k++)
+                        if (!strcmp(name, fd_names[k]) && fds[k] < 0)
+                                fds[k] = chan_take_fd(msg, i);
+        }
+        for (int i = 0; i < INNER_FD_COUNT; i++)
+                if (fds[i] < 0)
+                        return err_set(err, "start: descriptor %s is missing", fd_names[i]);
+        return 0;
+}
+
+static void reply(struct door *d, json_t *body)
+{
+        if (chan_send(d->control, body, NULL, 0) < 0) {
+                log_error("bromed does not take an answer: %s", strerror(errno));
+                d->quit = true;
+        }
+}
+
+/* --- policy --- */
+
+static struct policy *load_policy(int fd, struct err *err)
+{
+        struct buf text;
+        struct diags *diags = calloc(1, sizeof(*diags));
+        struct policy *p = NULL;
+        json_t *body = NULL;
+        json_error_t je;
+        const char *rules = NULL;
+
+        buf_init(&text, 0);
+        if (!diags)
+                err_set(err, "policy: out of memory");
+        else if (fd_read_all(fd, &text, POLICY_BYTES, err) == 0) {
+                body = json_loadb((const char *)buf_slice(&text).p, buf_len(&text), JSON_REJECT_DUPLICATES, &je);
+                rules = json_string_value(json_object_get(body, "rules"));
+                if (!rules)
+                        err_set(err, "policy: no rules in it");
+                else if (!(p = policy_parse(slice_str(rules), "policy", diags))) {
+                        char first[400];
+                        diags_first(diags, first, sizeof(first));
+                        err_set(err, "policy: %s", first);
+                }
+        }
+        json_decref(body);
+        buf_fini(&text);
+        free(diags);
+        return p;
+}
+
+/* Cuts what the present policy or state forbids. Returns how many. */
+static unsigned cut_forbidden(struct door *d, enum reason reason)
+{
+        struct policy_verdict v;
+        struct exchange *x, *next_x;
+        struct flow *f, *next_f;
+        unsigned cut = 0;
+
+        for (x = TAILQ_FIRST(&d->exchanges); x; x = next_x) {
+                next_x = TAILQ_NEXT(x, list);
+                if ((x->kind == EXCHANGE_HTTP || x->kind == EXCHANGE_WEBSOCKET) && !x->req)
+                        continue; /* not yet read: judged when it is */
+                if (decide_again_exchange(x, &v)) {
+                        x->verdict = v;
+                        continue;
+                }
+                x->verdict = v;
+                exchange_cut(x, reason, SLICE_EMPTY);
+                cut++;
+                next_x = next_x && next_x->state == EXCHANGE_ENDED ? TAILQ_FIRST(&d->exchanges) : next_x;
+        }
+        for (f = TAILQ_FIRST(&d->flows); f; f = next_f) {
+                next_f = TAILQ_NEXT(f, list);
+                if (f->to.port == 53)
+                        continue;
+                if (!flow_fits(f)) {
+                        flow_close(f, true);
+                        cut++;
+                }
+        }
+        return cut;
+}
+
+static int set_policy(struct door *d, struct chan_msg *msg, struct err *err)
+{
+        int fd = chan_take_fd(msg, 0);
+        struct policy *p = fd < 0 ? NULL : load_policy(fd, err), *old = d->policy;
+        bool first = !old;
+        unsigned cut;
+
+        if (fd < 0)
+                err_set(err, "policy: no descriptor");
+        fd_close(&fd);
+        if (!p)
+                return -1;
+        free(d->hits);
+        d->rule_count = policy_rule_count(p);
+        d->hits = calloc(d->rule_count + 1, sizeof(*d->hits));
+        if (!d->hits) {
+                policy_free(p);
+                return err_set(err, "policy: out of memory");
+        }
+        d->policy = p;
+        d->generation = (uint64_t)chan_int(msg, "generation", 0);
+        cut = cut_forbidden(d, REASON_POLICY_CHANGED);
+        policy_free(old);
+        reply(d, json_pack("{s:s, s:I, s:I}", "op", "policy", "generation", (json_int_t)d->generation, "cut", (json_int_t)cut));
+        if (first)
+                reply(d, json_pack("{s:s}", "op", "ready"));
+        return 0;
+}
+
+/* --- the rest --- */
+
+static int set_refuse(struct door *d, struct chan_msg *msg, struct err *err)
+{
+        enum reason r = reason_by_id(slice_str(chan_str(msg, "reason", "")));
+
+        if (r != REASON_FROZEN && r != REASON_JOURNAL)
+                return err_set(err, "refuse: unknown reason");
+        d->refuse = r;
+        cut_forbidden(d, r);
+        reply(d, json_pack("{s:s}", "op", "refuse"));
+        return 0;
+}
+
+static int set_admit(struct door *d, struct chan_msg *msg, struct err *err)
+{
+        (void)msg, (void)err;
+        d->refuse = REASON_NONE;
+        reply(d, json_pack("{s:s}", "op", "admit"));
+        return 0;
+}
+
+/* Rules that were hit, up to what one message holds. */
+static json_t *hits_json(const struct door *d)
+{
+        enum { HITS_MAX = 2048 };
+        json_t *hits = json_array();
+
+        for (size_t i = 0; i <= d->rule_count && json_array_size(hits) < HITS_MAX; i++)
+                if (d->hits && d->hits[i])
+                        json_array_append_new(hits, json_pack("[I, I]", i == d->rule_count ? (json_int_t)POLICY_DEFAULT_RULE : (json_int_t)i, (json_int_t)d->hits[i]));
+        return hits;
+}
+
+static int tell_stats(struct door *d, struct chan_msg *msg, struct err *err)
+{
+        (void)msg, (void)err;
+        reply(d, json_pack("{s:s, s:I, s:o, s:I, s:I, s:I}", "op", "stats", "generation", (json_int_t)d->generation, "hits", hits_json(d), "flows",
+                           (json_int_t)d->flow_count, "exchanges", (json_int_t)d->exchange_count, "held_bytes", (json_int_t)d->held_bytes));
+        return 0;
+}
+
+/* No accounts yet: a further link is held open for nothing, so it is refused. */
+static int add_link(struct door *d, struct chan_msg *msg, struct err *err)
+{
+        (void)d, (void)msg;
+        return err_set(err, "link: accounts are not available yet");
+}
+
+static const struct {
+        const char *op;
+        int (*fn)(struct door *d, struct chan_msg *msg, struct err *err);
+} ops[] = {
+        { "policy", set_policy }, { "refuse", set_refuse }, { "admit", set_admit }, { "stats", tell_stats }, { "link", add_link },
+};
+
+static int handle(struct door *d, struct chan_msg *msg, struct err *err)
+{
+        for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+                if (!strcmp(msg->op, ops[i].op))
+                        return ops[i].fn(d, msg, err);
+        return err_set(err, "an op that is not known");
+}
+
+static void on_control(evutil_socket_t fd, short what, void *arg)
+{
+        struct door *d = arg;
+        struct chan_msg msg;
+        struct err err = ERR_INIT;
+        int rc;
+
+        (void)what;
+        while (!d->quit && (rc = chan_recv(fd, &msg, &err)) != 0) {
+                if (rc > 0 && handle(d, &msg, &err) < 0)
+                        rc = -1;
+                chan_msg_fini(&msg);
+                if (rc < 0) {
+                        /* SECURITY: without bromed nobody records and nobody can change the rules: the end. */
+                        log_info("ending: %s", err.text);
+                        d->quit = true;
+                }
+        }
+}
+
+int control_open(struct door *d)
+{
+        struct event *e = event_new(d->base, d->control, EV_READ | EV_PERSIST, on_control, d);
+
+        if (!e || event_add(e, NULL) < 0)
+                return -1;
+        d->control_event = e;
+        return 0;
+}

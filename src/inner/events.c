@@ -1,0 +1,146 @@
+/* Records to bromed: see events.h. */
+#include "inner/events.h"
+#include "base/clock.h"
+#include "inner/decide.h"
+#include "inner/outbox.h"
+#include "journal/event.h"
+#include "journal/redact.h"
+
+/* journal/event.h and libevent both say `struct event`: no header that defines libevent's may come in here. */
+
+static void put(struct door *d, const struct event *ev)
+{
+        outbox_added(d->outbox, event_write(outbox_buf(d->outbox), ev) == 0);
+}
+
+static void put_place(struct event *ev, const struct authority *to, char text[ADDR_TEXT_BYTES])
+{
+        event_text(ev, EVENT_HOST, to->is_addr ? slice_str(addr_print(text, &to->addr)) : to->name);
+        if (to->port)
+                event_num(ev, EVENT_PORT, to->port);
+}
+
+static void begin(struct event *ev, const struct door *d, uint64_t id, const char *protocol, const char *reason)
+{
+        event_init(ev, EVENT_VERDICT);
+        event_num(ev, EVENT_ID, id);
+        event_text(ev, EVENT_ENGINE, SLICE_LIT("Firewall"));
+        event_text(ev, EVENT_DOOR, SLICE_LIT("inner"));
+        event_text(ev, EVENT_PROTO, slice_str(protocol));
+        event_text(ev, EVENT_DECISION, reason ? SLICE_LIT("deny") : SLICE_LIT("allow"));
+        if (reason)
+                event_text(ev, EVENT_REASON, slice_str(reason));
+        event_num(ev, EVENT_GENERATION, d->generation);
+}
+
+static void put_rule(struct event *ev, const struct door *d, const struct policy_verdict *v, struct buf *text)
+{
+        if (v->rule == POLICY_DEFAULT_RULE)
+                buf_add_str(text, "default");
+        else if (d->policy)
+                policy_rule_text(d->policy, v->rule, text);
+        event_text(ev, EVENT_RULE, buf_slice(text));
+        if (v->log)
+                event_num(ev, EVENT_FLAGS, EVENT_FLAG_LOG);
+}
+
+void events_flow(struct door *d, uint64_t id, const char *protocol, const struct authority *to, enum flow_proto proto, const struct policy_verdict *v,
+                 const struct refusal *r)
+{
+        struct event ev;
+        struct buf rule, suggest;
+        char text[ADDR_TEXT_BYTES];
+
+        buf_init(&rule, 0);
+        buf_init(&suggest, 0);
+        begin(&ev, d, id, protocol, r ? r->id : NULL);
+        put_place(&ev, to, text);
+        put_rule(&ev, d, v, &rule);
+        if (r && refusal_is_policy(v->reason)) {
+                decide_suggest_flow(to, proto, &suggest);
+                event_text(&ev, EVENT_SUGGEST, buf_slice(&suggest));
+        }
+        put(d, &ev);
+        buf_fini(&rule);
+        buf_fini(&suggest);
+}
+
+void events_name(struct door *d, uint64_t id, struct slice name, bool allowed, enum reason reason)
+{
+        struct authority to = { .name = name, .port = 443 };
+        struct event ev;
+        struct buf suggest;
+
+        buf_init(&suggest, 0);
+        begin(&ev, d, id, "dns", allowed ? NULL : reason_id(reason));
+        event_text(&ev, EVENT_HOST, name);
+        event_num(&ev, EVENT_PORT, 53);
+        if (!allowed && reason == REASON_NAME_NOT_ALLOWED) {
+                event_text(&ev, EVENT_RULE, SLICE_LIT("default"));
+                decide_suggest_flow(&to, FLOW_TCP, &suggest);
+                event_text(&ev, EVENT_SUGGEST, buf_slice(&suggest));
+        }
+        put(d, &ev);
+        buf_fini(&suggest);
+}
+
+static void put_path(struct event *ev, const struct request *r, struct buf *text)
+{
+        struct buf full;
+
+        buf_init(&full, 0);
+        if (buf_add_slice(&full, r->target.path) == 0 && (!r->target.has_query || (buf_add(&full, "?", 1) == 0 && buf_add_slice(&full, r->target.query) == 0)) &&
+            redact_path(text, buf_slice(&full)) == 0)
+                event_text(ev, EVENT_PATH, buf_slice(text));
+        buf_fini(&full);
+}
+
+void events_request(struct exchange *x, const struct refusal *r)
+{
+        struct event ev;
+        struct buf rule, suggest, path;
+        char text[ADDR_TEXT_BYTES];
+
+        buf_init(&rule, 0);
+        buf_init(&suggest, 0);
+        buf_init(&path, 0);
+        begin(&ev, x->door, x->id, x->protocol, r ? r->id : NULL);
+        put_place(&ev, &x->to, text);
+        put_rule(&ev, x->door, &x->verdict, &rule);
+        if (x->req) {
+                event_text(&ev, EVENT_METHOD, x->req->method);
+                put_path(&ev, x->req, &path);
+        }
+        if (x->req && r && refusal_is_policy(x->reason)) {
+                decide_suggest_request(x, &suggest);
+                event_text(&ev, EVENT_SUGGEST, buf_slice(&suggest));
+        }
+        put(x->door, &ev);
+        buf_fini(&rule);
+        buf_fini(&suggest);
+        buf_fini(&path);
+}
+
+void events_end(const struct exchange *x)
+{
+        struct event ev;
+        int64_t now = clock_mono_us();
+
+        event_init(&ev, EVENT_END);
+        event_num(&ev, EVENT_ID, x->id);
+        event_text(&ev, EVENT_DOOR, SLICE_LIT("inner"));
+        if (x->status)
+                event_num(&ev, EVENT_STATUS, x->status);
+        event_num(&ev, EVENT_BYTES_UP, x->bytes_up);
+        event_num(&ev, EVENT_BYTES_DOWN, x->bytes_down);
+        event_num(&ev, EVENT_DURATION, (uint64_t)(now - x->started_us));
+        if (x->head_us)
+                event_num(&ev, EVENT_LATENCY, (uint64_t)(x->head_us - x->started_us));
+        if (x->address[0])
+                event_text(&ev, EVENT_ADDRESS, slice_str(x->address));
+        if (x->reason != REASON_NONE) {
+                event_text(&ev, EVENT_REASON, slice_str(reason_id(x->reason)));
+                event_text(&ev, EVENT_DETAIL, x->detail);
+        }
+        put(x->door, &ev);
+}

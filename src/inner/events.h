@@ -1,0 +1,17 @@
+/* Records to bromed: what was decided and what came of it (journal/event.h), into the door's outbox. */
+#ifndef BROME_INNER_EVENTS_H
+#define BROME_INNER_EVENTS_H
+
+#include "inner/refuse.h"
+
+/* A flow's verdict; refused when r is not NULL. */
+void events_flow(struct door *d, uint64_t id, const char *protocol, const struct authority *to, enum flow_proto proto, const struct policy_verdict *v,
+                 const struct refusal *r);
+/* A DNS name's; `name` is foreign text. */
+void events_name(struct door *d, uint64_t id, struct slice name, bool allowed, enum reason reason);
+/* A request's; x->req is NULL when it could not be read. */
+void events_request(struct exchange *x, const struct refusal *r);
+/* What came of it; exchange_end calls it. */
+void events_end(const struct exchange *x);
+
+#endif

@@ -1,0 +1,92 @@
+/* Exchange: one stream of the link and the guest's side of it: an HTTP request, a WebSocket, a spliced TCP flow, a UDP flow, an echo.
+ *
+ * The guest's side (the leg) gives bytes up with exchange_send and gets heads, bytes and the end through leg_ops; the link does the
+ * other half. Flow control is one rule: a byte is given back to its sender's window when it was handed on, never before.
+ *
+ *   OPEN   both sides may send       ANSWERED  the final head came       ENDED  no side sends any more; freed at the turn's end */
+#ifndef BROME_INNER_EXCHANGE_H
+#define BROME_INNER_EXCHANGE_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "inner/door.h"
+#include "rules/policy.h"
+#include "wire/request.h"
+#include "wire/response.h"
+
+enum exchange_kind { EXCHANGE_HTTP, EXCHANGE_WEBSOCKET, EXCHANGE_TCP, EXCHANGE_UDP, EXCHANGE_ICMP };
+enum exchange_state { EXCHANGE_OPEN, EXCHANGE_ANSWERED, EXCHANGE_ENDED };
+
+enum { EXCHANGE_DETAIL_BYTES = 512 };
+
+struct exchange;
+struct leg_ops {
+        /* A head, interim ones included. For kinds other than HTTP and WebSocket only the final one, with status 200. */
+        void (*head)(struct exchange *x, const struct response *r);
+        /* Bytes down. The leg takes them all and later says exchange_passed. */
+        void (*data)(struct exchange *x, struct slice s);
+        /* The stream's regular end. trailers may be empty. The leg calls exchange_end when it is done too. */
+        void (*end)(struct exchange *x, const struct headers *trailers);
+        /* n bytes of what the leg sent were handed to the link: there is room again. Also once, maybe with 0, when the end was. */
+        void (*room)(struct exchange *x, size_t n);
+        /* It will not be completed: refused (by the outer door, by a limit, by a policy change) or reset (reason NONE). Before ANSWERED the leg
+         * answers with a refusal; after it the leg cuts. The exchange is ended when this returns. */
+        void (*cut)(struct exchange *x, enum reason reason, struct slice detail);
+};
+
+struct exchange {
+        TAILQ_ENTRY(exchange) list;
+        struct door *door;
+        enum exchange_kind kind;
+        enum exchange_state state;
+        const struct leg_ops *leg;
+        void *owner;     /* the leg's */
+        uint64_t id;     /* in records and as brome-flow */
+        struct arena arena;
+        struct request *req;        /* HTTP and WebSocket */
+        struct authority to;        /* name and port of the flow; text in the arena */
+        bool https;
+        const char *protocol;       /* for records: "h2", "http/1.1", "websocket", "tcp", … static */
+        struct policy_verdict verdict;
+        const char *splice_kind;    /* brome-kind: "tcp", "tls", "any" */
+
+        int32_t stream; /* of the link; 0: none (any more) */
+        struct buf up;  /* waiting for the link */
+        bool up_ended, up_sent_end, down_ended;
+        struct headers *up_trailers;
+        struct headers block;  /* the answer's fields as they come */
+        size_t block_cap;
+        size_t owed; /* bytes down not yet given back to the window */
+        uint64_t bytes_up, bytes_down;
+        int64_t started_us, head_us;
+        uint16_t status;
+        char address[ADDR_TEXT_BYTES]; /* brome-address */
+        enum reason reason;            /* of a cut or a refusal */
+        struct slice detail;           /* of it, in the arena; the outer door's words */
+};
+
+/* A new exchange with a number and an arena; NULL: too many, or no memory. Every one ends with exchange_end or a cut. */
+struct exchange *exchange_new(struct door *d, enum exchange_kind kind, const struct leg_ops *leg, void *owner) __attribute__((warn_unused_result));
+/* Opens the stream. 0, or -1: the outer door is not there. */
+int exchange_start(struct exchange *x) __attribute__((warn_unused_result));
+/* Bytes from the guest, counted against the rule's body limit. 0, or -1 when the limit was passed: the exchange was cut. */
+int exchange_send(struct exchange *x, struct slice s) __attribute__((warn_unused_result));
+bool exchange_has_room(const struct exchange *x);
+/* No more from the guest. `trailers` borrows from the exchange's arena or is NULL. */
+void exchange_send_end(struct exchange *x, struct headers *trailers);
+/* The leg handed n bytes on to the guest. */
+void exchange_passed(struct exchange *x, size_t n);
+/* The leg is done with it: resets the stream unless both sides ended. The leg forgets x. */
+void exchange_end(struct exchange *x);
+/* Ends it from our side with a reason; calls leg->cut. */
+void exchange_cut(struct exchange *x, enum reason reason, struct slice detail);
+void exchange_free_dead(struct door *d);
+
+/* For the link. */
+void exchange_link_head(struct exchange *x, const struct response *r);
+void exchange_link_data(struct exchange *x, struct slice s);
+void exchange_link_end(struct exchange *x, const struct headers *trailers);
+void exchange_link_reset(struct exchange *x, enum reason reason, struct slice detail);
+void exchange_link_took(struct exchange *x, size_t n);
+
+#endif

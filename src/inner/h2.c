@@ -1,0 +1,573 @@
+/* HTTP/2 server towards the guest (RFC 9113, RFC 8441), by nghttp2.
+ *
+ * Each stream is one exchange. nghttp2 keeps the framing rules; what a request says is judged by the same reader as HTTP/1's. Window is
+ * given back to the guest only for bytes the link took. SECURITY: the limits on resets, continuations, settings and pings below are
+ * what keeps one connection from costing more than its requests. */
+#include "inner/h2.h"
+#include "base/log.h"
+#include "inner/decide.h"
+#include "inner/events.h"
+#include "inner/flow.h"
+#include "inner/ws.h"
+#include "wire/chunk.h"
+
+#include <nghttp2/nghttp2.h>
+#include <stdlib.h>
+
+struct h2 {
+        struct flow *f;
+        nghttp2_session *session;
+        TAILQ_HEAD(, h2_stream) streams;
+        unsigned control_frames; /* since the last tick */
+        bool ending;             /* GOAWAY is on its way: closed once it is sent */
+};
+
+struct h2_stream {
+        TAILQ_ENTRY(h2_stream) list;
+        struct h2 *h;
+        int32_t id;
+        struct exchange *x; /* NULL: refused, or over; what is in `down` still goes out */
+        struct headers block;
+        size_t block_cap;
+        bool judged;    /* a verdict was recorded */
+        bool answered;  /* the final head was submitted */
+        bool ended;     /* nothing comes after what is in `down` */
+        bool tunnel;
+        struct buf down;
+        struct headers trailers; /* in the exchange's arena: so x is kept until they went out */
+        struct ws_pair ws;
+        struct buf frames; /* WebSocket: checked bytes going up */
+};
+
+static void touch(struct h2 *h) { conn_touch(&h->f->conn); }
+
+static void reset(struct h2_stream *s, uint32_t code)
+{
+        if (nghttp2_submit_rst_stream(s->h->session, NGHTTP2_FLAG_NONE, s->id, code) != 0)
+                log_debug("h2: no reset");
+        touch(s->h);
+}
+
+/* --- answers --- */
+
+static ssize_t read_down(nghttp2_session *session, int32_t id, uint8_t *out, size_t cap, uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+        struct h2_stream *s = source->ptr;
+        size_t n = buf_len(&s->down) < cap ? buf_len(&s->down) : cap;
+
+        (void)user;
+        if (n == 0 && !s->ended)
+                return NGHTTP2_ERR_DEFERRED;
+        if (n)
+                memcpy(out, s->down.bytes + s->down.start, n);
+        buf_consume(&s->down, n);
+        if (s->ended && !buf_len(&s->down)) {
+                *flags |= NGHTTP2_DATA_FLAG_EOF;
+                if (s->trailers.n) {
+                        nghttp2_nv nv[TRAILER_FIELDS_MAX];
+                        size_t count = 0;
+                        for (; count < s->trailers.n && count < TRAILER_FIELDS_MAX; count++) {
+                                const struct header *t = &s->trailers.at[count];
+                                nv[count] = (nghttp2_nv){ (uint8_t *)(uintptr_t)t->name.p, (uint8_t *)(uintptr_t)t->value.p, t->name.n, t->value.n, NGHTTP2_NV_FLAG_NONE };
+                        }
+                        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+                        if (nghttp2_submit_trailer(session, id, nv, count) != 0)
+                                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+                }
+        }
+        if (s->x)
+                exchange_passed(s->x, n);
+        return (ssize_t)n;
+}
+
+/* Submits a head; final ones with the body that comes through `down`. */
+static int submit(struct h2_stream *s, const struct response *r, struct arena *a)
+{
+        nghttp2_data_provider provider = { .source.ptr = s, .read_callback = read_down };
+        nghttp2_nv nv[FIELDS_MAX + 8];
+        struct headers h;
+        int rc;
+
+        if (response_to_h2(a, r, &h) != WIRE_OK || h.n > sizeof(nv) / sizeof(nv[0]))
+                return -1;
+        for (size_t i = 0; i < h.n; i++)
+                nv[i] = (nghttp2_nv){ (uint8_t *)(uintptr_t)h.at[i].name.p, (uint8_t *)(uintptr_t)h.at[i].value.p, h.at[i].name.n, h.at[i].value.n, NGHTTP2_NV_FLAG_NONE };
+        if (response_is_interim(r))
+                rc = nghttp2_submit_headers(s->h->session, NGHTTP2_FLAG_NONE, s->id, NULL, nv, h.n, NULL);
+        else
+                rc = nghttp2_submit_response(s->h->session, s->id, nv, h.n, r->body == BODY_NONE && !r->upgraded ? NULL : &provider);
+        touch(s->h);
+        return rc == 0 ? 0 : -1;
+}
+
+static void submit_refusal(struct h2_stream *s, struct exchange *x, const struct refusal *r)
+{
+        struct header fields[] = { { SLICE_LIT("content-type"), SLICE_LIT("text/plain; charset=utf-8") }, { SLICE_LIT("cache-control"), SLICE_LIT("no-store") } };
+        struct response answer = { .status = r->status, .headers = { fields, 2 }, .body = BODY_LENGTH, .has_length = true };
+
+        refuse_body(&s->down, x, r);
+        s->ended = true;
+        s->answered = true;
+        answer.length = buf_len(&s->down);
+        x->status = r->status;
+        if (x->req && slice_is(x->req->method, "HEAD")) {
+                buf_clear(&s->down);
+                answer.body = BODY_NONE;
+        }
+        if (submit(s, &answer, &x->arena) < 0)
+                reset(s, r->h2);
+}
+
+static void let_go(struct h2_stream *s)
+{
+        struct exchange *x = s->x;
+
+        s->x = NULL;
+        s->trailers = (struct headers){ 0 };
+        if (x)
+                exchange_end(x);
+}
+
+static void refuse(struct h2_stream *s, const struct refusal *r)
+{
+        s->judged = true;
+        events_request(s->x, r);
+        submit_refusal(s, s->x, r);
+        let_go(s);
+}
+
+static void refuse_reason(struct h2_stream *s, enum reason reason)
+{
+        struct refusal r = refusal_of(reason);
+
+        s->x->reason = reason;
+        refuse(s, &r);
+}
+
+/* --- from the link --- */
+
+static void leg_head(struct exchange *x, const struct response *r)
+{
+        struct h2_stream *s = x->owner;
+
+        if (submit(s, r, &x->arena) < 0) {
+                reset(s, NGHTTP2_INTERNAL_ERROR);
+                return;
+        }
+        if (response_is_interim(r))
+                return;
+        s->answered = true;
+        if (r->upgraded) {
+                s->tunnel = true;
+                ws_pair_init(&s->ws, r);
+                x->kind = EXCHANGE_WEBSOCKET;
+        }
+}
+
+static void resume(struct h2_stream *s)
+{
+        (void)nghttp2_session_resume_data(s->h->session, s->id); /* not deferred: it is read anyway */
+        touch(s->h);
+}
+
+static void leg_data(struct exchange *x, struct slice data)
+{
+        struct h2_stream *s = x->owner;
+        enum wire_reason why;
+        int rc = s->tunnel ? ws_pass(&s->ws.down, data, &s->down, &why) : buf_add_slice(&s->down, data);
+
+        if (rc < 0)
+                reset(s, NGHTTP2_INTERNAL_ERROR);
+        else
+                resume(s);
+}
+
+static void leg_end(struct exchange *x, const struct headers *trailers)
+{
+        struct h2_stream *s = x->owner;
+
+        s->ended = true;
+        s->trailers = *trailers;
+        resume(s);
+}
+
+static void leg_room(struct exchange *x, size_t n)
+{
+        struct h2_stream *s = x->owner;
+
+        if (n && nghttp2_session_consume(s->h->session, s->id, n) != 0)
+                log_debug("h2: no window");
+        touch(s->h);
+}
+
+static void leg_cut(struct exchange *x, enum reason reason, struct slice detail)
+{
+        struct h2_stream *s = x->owner;
+        struct refusal r = refusal_of(reason == REASON_NONE ? REASON_UPSTREAM_CLOSED : reason);
+
+        (void)detail;
+        if (s->answered)
+                reset(s, reason == REASON_NONE ? NGHTTP2_INTERNAL_ERROR : r.h2);
+        else
+                submit_refusal(s, x, &r);
+        s->x = NULL;
+        s->trailers = (struct headers){ 0 };
+}
+
+static const struct leg_ops h2_leg = { .head = leg_head, .data = leg_data, .end = leg_end, .room = leg_room, .cut = leg_cut };
+
+/* --- from the guest --- */
+
+static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
+{
+        return id ? nghttp2_session_get_stream_user_data(session, id) : NULL;
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+        struct h2 *h = user;
+        struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+
+        if (frame->hd.type != NGHTTP2_HEADERS)
+                return 0;
+        if (h->f->state == FLOW_DEAD)
+                return NGHTTP2_ERR_CALLBACK_FAILURE;
+        if (s) { /* trailers */
+                s->block.n = 0;
+                return 0;
+        }
+        s = calloc(1, sizeof(*s));
+        if (!s)
+                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        s->x = exchange_new(h->f->door, EXCHANGE_HTTP, &h2_leg, s);
+        if (!s->x || nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s) != 0) {
+                if (s->x)
+                        exchange_end(s->x);
+                free(s);
+                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        }
+        s->h = h;
+        s->id = frame->hd.stream_id;
+        s->x->protocol = "h2";
+        s->x->to = h->f->to;
+        s->x->https = h->f->tls;
+        TAILQ_INSERT_TAIL(&h->streams, s, list);
+        return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_n, const uint8_t *value, size_t value_n,
+                     uint8_t flags, void *user)
+{
+        struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+        struct header f;
+        bool ok = true;
+
+        (void)flags, (void)user;
+        if (!s || !s->x)
+                return 0;
+        if (s->block.n == s->block_cap) {
+                size_t cap = s->block_cap ? s->block_cap * 2 : 16;
+                struct header *at = cap <= 2 * FIELDS_MAX ? arena_alloc_array(&s->x->arena, cap, sizeof(*at)) : NULL;
+                if (!at)
+                        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+                if (s->block.n)
+                        memcpy(at, s->block.at, s->block.n * sizeof(*at));
+                s->block.at = at;
+                s->block_cap = cap;
+        }
+        f.name = arena_copy(&s->x->arena, slice_of(name, name_n), &ok);
+        f.value = arena_copy(&s->x->arena, slice_of(value, value_n), &ok);
+        if (!ok)
+                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        s->block.at[s->block.n++] = f;
+        return 0;
+}
+
+static void forward(struct h2_stream *s, bool end_stream)
+{
+        struct exchange *x = s->x;
+
+        s->judged = true;
+        events_request(x, NULL);
+        if (end_stream)
+                exchange_send_end(x, NULL);
+        if (exchange_start(x) < 0)
+                exchange_cut(x, REASON_OUTER_GONE, SLICE_EMPTY);
+}
+
+static void got_request(struct h2_stream *s, bool end_stream)
+{
+        struct exchange *x = s->x;
+        struct flow *f = s->h->f;
+        struct request_flow flow = { .scheme = f->tls ? SCHEME_HTTPS : SCHEME_HTTP, .to = &f->to, .to_n = 1, .sni = f->has_sni ? &f->to : NULL };
+        struct request *req = arena_alloc(&x->arena, sizeof(*req));
+        enum wire_reason why = req ? request_from_h2(&x->arena, &s->block, end_stream, &flow, req) : WIRE_MEMORY;
+
+        if (why != WIRE_OK) {
+                struct refusal r = refusal_of_wire(why);
+                refuse(s, &r);
+                return;
+        }
+        x->req = req;
+        x->to = req->authority;
+        decide_request(x);
+        if (!x->verdict.allow)
+                refuse_reason(s, x->verdict.reason);
+        else if (req->upgrade != WIRE_UPGRADE_NONE && req->upgrade != WIRE_UPGRADE_WEBSOCKET)
+                refuse_reason(s, REASON_UPGRADE_NOT_ALLOWED);
+        else
+                forward(s, end_stream);
+}
+
+static void got_trailers(struct h2_stream *s)
+{
+        struct headers *trailers = arena_alloc(&s->x->arena, sizeof(*trailers));
+
+        if (!trailers || trailers_check(&s->block, true) != WIRE_OK) {
+                reset(s, NGHTTP2_PROTOCOL_ERROR);
+                return;
+        }
+        *trailers = s->block;
+        s->block = (struct headers){ 0 };
+        s->block_cap = 0;
+        exchange_send_end(s->x, trailers);
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+        struct h2 *h = user;
+        struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+        bool end_stream = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+
+        switch (frame->hd.type) {
+        case NGHTTP2_HEADERS:
+                if (s && s->x && !s->judged)
+                        got_request(s, end_stream);
+                else if (s && s->x && end_stream)
+                        got_trailers(s);
+                break;
+        case NGHTTP2_DATA:
+                if (s && s->x && end_stream)
+                        exchange_send_end(s->x, NULL);
+                break;
+        case NGHTTP2_PRIORITY:
+        case NGHTTP2_PING:
+        case NGHTTP2_SETTINGS:
+                h->control_frames++;
+                break;
+        }
+        return h->control_frames > H2_IDLE_FRAMES ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static void send_up(struct h2_stream *s, struct slice data)
+{
+        enum wire_reason why;
+
+        if (!s->tunnel) {
+                /* A cut over the body limit was answered by leg_cut. */
+                (void)!exchange_send(s->x, data);
+                return;
+        }
+        if (ws_pass(&s->ws.up, data, &s->frames, &why) < 0) {
+                reset(s, NGHTTP2_PROTOCOL_ERROR);
+                return;
+        }
+        if (exchange_send(s->x, buf_slice(&s->frames)) == 0)
+                buf_clear(&s->frames);
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *p, size_t n, void *user)
+{
+        struct h2_stream *s = stream_of(session, id);
+
+        (void)flags, (void)user;
+        if (s && s->x && !s->x->up_ended && s->x->stream) {
+                send_up(s, slice_of(p, n));
+                return 0;
+        }
+        /* Refused: read over, the window given back at once. */
+        return nghttp2_session_consume(session, id, n) == 0 ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+/* An answer that came before the request's end: the rest is not wanted (RFC 9113 §8.1). */
+static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+        (void)user;
+        if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
+            nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0 &&
+            nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR) != 0)
+                return NGHTTP2_ERR_CALLBACK_FAILURE;
+        return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
+{
+        struct h2_stream *s = stream_of(session, id);
+
+        (void)code, (void)user;
+        if (!s)
+                return 0;
+        if (s->x && !s->judged) { /* nghttp2 refused the head itself */
+                struct refusal r = refusal_of(REASON_FRAMING);
+                events_request(s->x, &r);
+        }
+        let_go(s);
+        TAILQ_REMOVE(&s->h->streams, s, list);
+        buf_fini(&s->down);
+        buf_fini(&s->frames);
+        free(s);
+        return 0;
+}
+
+/* --- the connection --- */
+
+/* Makes frames while the guest takes them. */
+static void pump(struct h2 *h)
+{
+        struct conn *c = &h->f->conn;
+        bool any = false;
+
+        while (buf_len(&c->out) < CONN_OUT_HIGH_BYTES) {
+                const uint8_t *p;
+                ssize_t n = nghttp2_session_mem_send(h->session, &p);
+                if (n < 0 || (n > 0 && buf_add(&c->out, p, (size_t)n) < 0)) {
+                        flow_close(h->f, true);
+                        return;
+                }
+                if (n == 0)
+                        break;
+                any = true;
+        }
+        if (any)
+                conn_touch(c);
+        else if (h->ending || (!nghttp2_session_want_read(h->session) && !nghttp2_session_want_write(h->session)))
+                flow_close(h->f, false);
+}
+
+static void h2_data(struct conn *c, struct slice *in)
+{
+        struct flow *f = c->owner;
+        struct h2 *h = f->state_of_server;
+        ssize_t n = h->ending ? (ssize_t)in->n : nghttp2_session_mem_recv(h->session, in->p, in->n);
+
+        if (f->state == FLOW_DEAD)
+                return;
+        *in = slice_skip(*in, in->n);
+        if (n < 0) {
+                h->ending = true;
+                if (nghttp2_session_terminate_session(h->session, n == NGHTTP2_ERR_FLOODED || n == NGHTTP2_ERR_CALLBACK_FAILURE ? NGHTTP2_ENHANCE_YOUR_CALM
+                                                                                                                           : NGHTTP2_PROTOCOL_ERROR) != 0) {
+                        flow_close(f, true);
+                        return;
+                }
+        }
+        conn_touch(c);
+}
+
+static void h2_eof(struct conn *c) { flow_close(c->owner, false); }
+
+static void h2_drained(struct conn *c, size_t unsent)
+{
+        if (unsent < CONN_OUT_HIGH_BYTES)
+                pump(((struct flow *)c->owner)->state_of_server);
+}
+
+static void h2_failed(struct conn *c, const char *why)
+{
+        (void)why;
+        flow_close(c->owner, true);
+}
+
+static const struct conn_ops h2_ops = { .data = h2_data, .eof = h2_eof, .drained = h2_drained, .failed = h2_failed };
+
+static void h2_stop(struct flow *f)
+{
+        struct h2 *h = f->state_of_server;
+        struct h2_stream *s;
+
+        /* The session may be in use up the stack: only the exchanges end now. */
+        TAILQ_FOREACH(s, &h->streams, list)
+                let_go(s);
+}
+
+static void h2_free(struct flow *f)
+{
+        struct h2 *h = f->state_of_server;
+        struct h2_stream *s;
+
+        nghttp2_session_del(h->session);
+        while ((s = TAILQ_FIRST(&h->streams))) {
+                TAILQ_REMOVE(&h->streams, s, list);
+                buf_fini(&s->down);
+                buf_fini(&s->frames);
+                free(s);
+        }
+        free(h);
+}
+
+static void h2_tick(struct flow *f, int64_t now_ms)
+{
+        struct h2 *h = f->state_of_server;
+
+        (void)now_ms;
+        h->control_frames = 0;
+}
+
+static const struct flow_server h2_server = { .name = "h2", .stop = h2_stop, .tick = h2_tick, .free = h2_free };
+
+static nghttp2_session *server_session(struct h2 *h)
+{
+        nghttp2_session_callbacks *cb = NULL;
+        nghttp2_option *opt = NULL;
+        nghttp2_session *session = NULL;
+
+        if (nghttp2_session_callbacks_new(&cb) != 0 || nghttp2_option_new(&opt) != 0)
+                goto out;
+        nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
+        nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+        nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+        nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_sent);
+        nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
+        nghttp2_option_set_no_auto_window_update(opt, 1);
+        nghttp2_option_set_no_closed_streams(opt, 1);
+        nghttp2_option_set_stream_reset_rate_limit(opt, H2_RESET_BURST, H2_RESET_RATE);
+        nghttp2_option_set_max_continuations(opt, H2_CONTINUATIONS);
+        nghttp2_option_set_max_outbound_ack(opt, H2_OUTBOUND_ACKS);
+        nghttp2_option_set_max_settings(opt, H2_SETTINGS);
+        if (nghttp2_session_server_new2(&session, cb, h, opt) != 0)
+                session = NULL;
+out:
+        nghttp2_session_callbacks_del(cb);
+        nghttp2_option_del(opt);
+        return session;
+}
+
+void h2_serve(struct flow *f)
+{
+        static const nghttp2_settings_entry settings[] = {
+                { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, H2_STREAMS },
+                { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
+                { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEAD_BYTES_MAX },
+                { NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1 },
+        };
+        struct h2 *h = calloc(1, sizeof(*h));
+
+        if (h) {
+                h->f = f;
+                TAILQ_INIT(&h->streams);
+                h->session = server_session(h);
+        }
+        if (!h || !h->session || nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) != 0 ||
+            nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, H2_WINDOW) != 0) {
+                if (h)
+                        nghttp2_session_del(h->session);
+                free(h);
+                flow_close(f, true);
+                return;
+        }
+        flow_served(f, &h2_server, h);
+        conn_serve(&f->conn, &h2_ops, f);
+        conn_resume(&f->conn);
+        conn_touch(&f->conn);
+}

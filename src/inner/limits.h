@@ -1,0 +1,60 @@
+/* Every limit of the inner door, with its reason. What passes one is refused with a reason of reasons.tbl, or waits. */
+#ifndef BROME_INNER_LIMITS_H
+#define BROME_INNER_LIMITS_H
+
+enum {
+        /* Flows */
+        FLOWS_MAX = 4096,            /* TCP flows of one workspace: more than a build or a crawler holds open, and what the link carries */
+        EXCHANGES_MAX = 4096,        /* streams of the link (docs/CONTROL.md) */
+        UDP_FLOWS_MAX = 1024,        /* a resolver or a game opens tens; more is a scan */
+        ACCEPTS_PER_TURN = 64,       /* so that a connection flood does not starve what is open */
+        DATAGRAMS_PER_TURN = 64,     /* the same */
+        TICK_MS = 1000,              /* deadlines below are checked this often */
+        CLASSIFY_MS = 10 * 1000,     /* first bytes, the whole ClientHello, and the handshake after it */
+        SERVER_FIRST_MS = 500,       /* silence of a client that may speak an opaque protocol, after which the server may begin */
+        HEAD_MS = 60 * 1000,         /* a request head that was begun; a kept connection may be silent for ever */
+        LINGER_MS = 2 * 1000,        /* after a refusal that ends a connection: time to read it before the reset */
+        UDP_IDLE_MS = 30 * 1000,     /* a UDP flow without an answer yet */
+        UDP_REPLIED_IDLE_MS = 60 * 1000,
+        ICMP_IDLE_MS = 10 * 1000,
+        KEEPALIVE_S = 60,            /* TCP keep-alive: finds guests that closed while we wait for an answer */
+
+        /* Bytes */
+        SCRATCH_BYTES = 64 * 1024,   /* one read of a socket: four TLS records */
+        READS_PER_TURN = 4,          /* fairness between flows under bulk */
+        CONN_IN_BYTES = 128 * 1024,  /* bytes kept unread for a flow: a head (64 KB) and one read */
+        CONN_OUT_HIGH_BYTES = 128 * 1024, /* above it nothing more is made for this guest connection (h2 frames) */
+        UP_HIGH_BYTES = 256 * 1024,  /* of one exchange, waiting for the link; then the guest waits */
+        UP_LEAN_BYTES = 16 * 1024,   /* the same once the workspace holds HELD_BYTES */
+        HELD_BYTES = 16 * 1024 * 1024, /* of all exchanges, waiting for the link */
+        LINK_OUT_BYTES = 256 * 1024, /* frames made but not yet taken by the socket */
+        LINK_STREAM_WINDOW = 1024 * 1024,      /* docs/CONTROL.md */
+        LINK_WINDOW = 16 * 1024 * 1024,        /* the same */
+        EVENTS_HIGH_BYTES = 256 * 1024,        /* records bromed did not take: stop admitting */
+        EVENTS_MAX_BYTES = 4 * 1024 * 1024,    /* ends of what was admitted still fit */
+        EVENTS_DELAY_MS = 20,                  /* contract: within 50 ms */
+        EXCHANGE_ARENA_BYTES = 512 * 1024,     /* head, its canonical form, the answer's head, trailers */
+        REFUSAL_BYTES = 2048,                  /* body of a refusal */
+        POLICY_BYTES = 16 * 1024 * 1024,       /* the policy memory file */
+
+        /* HTTP/2 towards the guest: the counts against reset, settings and continuation floods */
+        H2_STREAMS = 128,
+        H2_STREAM_WINDOW = 256 * 1024,
+        H2_WINDOW = 1024 * 1024,
+        H2_RESET_BURST = 512, H2_RESET_RATE = 64, /* stream resets of the peer: then GOAWAY (CVE-2023-44487) */
+        H2_CONTINUATIONS = 8,     /* one head is at most 64 KB: 5 frames */
+        H2_OUTBOUND_ACKS = 256,   /* unread PING and SETTINGS answers */
+        H2_SETTINGS = 16,         /* entries of one SETTINGS frame */
+        H2_IDLE_FRAMES = 1024,    /* control frames a connection may send for each request it makes */
+
+        /* Names and certificates */
+        NAMES_MAX = 65536,        /* docs/CONTROL.md */
+        NAME_ADDRESS_BASE = 256,  /* name n has address 256 + n */
+        DNS_TTL_S = 60,
+        DNS_QUERY_ARENA_BYTES = 4096,
+        CERTS_MAX = 1024,         /* leaves kept; the oldest goes */
+        CERT_BACKDATE_S = 3600,   /* guests whose clock is behind */
+        CERT_DAYS = 30,
+};
+
+#endif

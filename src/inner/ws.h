@@ -1,0 +1,17 @@
+/* A WebSocket's frames in both directions: each is checked before its first byte goes on (RFC 6455). */
+#ifndef BROME_INNER_WS_H
+#define BROME_INNER_WS_H
+
+#include "base/buf.h"
+#include "wire/response.h"
+#include "wire/ws.h"
+
+struct ws_pair {
+        struct ws_reader up, down;
+};
+/* r: the answer that opened it. */
+void ws_pair_init(struct ws_pair *p, const struct response *r);
+/* Appends the checked bytes of `in`, all of it, to out. 0; -1 with the reason: the connection is beyond use. */
+int ws_pass(struct ws_reader *r, struct slice in, struct buf *out, enum wire_reason *why) __attribute__((warn_unused_result));
+
+#endif
