@@ -119,7 +119,15 @@ static struct slice indent_at(struct slice text, size_t at)
         return slice_of(text.p + start, n);
 }
 
-static void add_rules(struct buf *out, struct slice rules, struct slice indent, const char *deeper)
+static void add_indent(struct buf *out, struct slice indent, unsigned deeper)
+{
+        buf_add_slice(out, indent);
+        for (unsigned i = 0; i < deeper; i++)
+                buf_add_str(out, "        ");
+}
+
+/* The block from its brace on; its lines stand `level` steps deeper than `indent`, its closing brace one less. */
+static void add_rules(struct buf *out, struct slice rules, struct slice indent, unsigned level)
 {
         buf_add_str(out, "{\n");
         while (rules.n) {
@@ -130,12 +138,11 @@ static void add_rules(struct buf *out, struct slice rules, struct slice indent, 
                         line = slice_skip(line, 1);
                 if (line.n == 0)
                         continue;
-                buf_add_slice(out, indent);
-                buf_add_str(out, deeper);
+                add_indent(out, indent, level);
                 buf_add_slice(out, line);
                 buf_add_str(out, "\n");
         }
-        buf_add_slice(out, indent);
+        add_indent(out, indent, level - 1);
         buf_add_str(out, "}");
 }
 
@@ -143,7 +150,7 @@ int config_replace_rules(struct slice text, const char *file, struct slice works
 {
         struct span ws = { 0 }, old = { 0 };
         struct program none = { 0 };
-        struct slice indent;
+        struct slice indent, blanks;
 
         if (text.n > RULES_FILE_BYTES || rules.n > RULES_FILE_BYTES || !is_balanced(rules)) {
                 diag_at(&none, errors, UINT32_MAX, "the rules do not end where they should: a brace or a quote is open");
@@ -156,25 +163,20 @@ int config_replace_rules(struct slice text, const char *file, struct slice works
         if (old.found) {
                 indent = indent_at(text, old.word);
                 buf_add_slice(out, slice_first(text, old.start - 1));
-                add_rules(out, rules, indent, "        ");
+                add_rules(out, rules, indent, 1);
                 buf_add_slice(out, slice_skip(text, old.end + 1));
                 return out->failed ? -1 : 0;
         }
         /* No rules yet: a block of them in front of the workspace's closing brace. */
         indent = indent_at(text, ws.word);
-        buf_add_slice(out, slice_first(text, ws.end - indent_at(text, ws.end).n));
+        blanks = indent_at(text, ws.end);
+        /* The brace may stand behind other words on its line; only blanks are taken away. */
+        buf_add_slice(out, slice_first(text, blanks.p + blanks.n == text.p + ws.end ? ws.end - blanks.n : ws.end));
         if (ws.end && buf_len(out) && buf_slice(out).p[buf_len(out) - 1] != '\n')
                 buf_add_str(out, "\n");
         buf_add_slice(out, indent);
         buf_add_str(out, "        rules ");
-        {
-                struct buf deep;
-                buf_init(&deep, 0);
-                buf_add_slice(&deep, indent);
-                buf_add_str(&deep, "        ");
-                add_rules(out, rules, buf_slice(&deep), "        ");
-                buf_fini(&deep);
-        }
+        add_rules(out, rules, indent, 2);
         buf_add_str(out, "\n");
         buf_add_slice(out, indent);
         buf_add_slice(out, slice_skip(text, ws.end));

@@ -46,7 +46,10 @@ static int load(void *ctx, const char *path, const char *from, char *name, size_
 static void fail(const char *name, const char *what, struct slice got, struct slice want)
 {
         failures++;
-        printf("FAIL %s: %s\n--- got\n%.*s--- want\n%.*s", name, what, SLICE_FMT(got), SLICE_FMT(want));
+        printf("FAIL %s: %s\n--- got\n", name, what);
+        fwrite(got.p, 1, got.n, stdout);
+        printf("--- want\n");
+        fwrite(want.p, 1, want.n, stdout);
 }
 
 /* Compares with folder/stem.ext, or writes it. */
