@@ -9,7 +9,7 @@ struct framing_fields {
         bool chunked;
 };
 
-/* Identical repeats of Content-Length are tolerated in answers only (RFC 9110 §8.6 leaves it open; some origins do it). */
+/* Identical repeats of Content-Length are refused too, as llhttp does: RFC 9110 §8.6 leaves it open, and no decent sender repeats it. */
 static enum wire_reason framing_collect(const struct h1_head *h, struct framing_fields *f)
 {
         for (size_t i = 0; i < h->headers.n; i++) {
@@ -24,7 +24,7 @@ static enum wire_reason framing_collect(const struct h1_head *h, struct framing_
 
                         if (!field_number(x->value, &length))
                                 return WIRE_LENGTH_BAD;
-                        if (f->lengths++ && (h->is_request || length != f->length))
+                        if (f->lengths++)
                                 return WIRE_LENGTH_TWICE;
                         f->length = length;
                 } else if (info.role == ROLE_CODING) {

@@ -82,6 +82,16 @@ static enum wire_reason request_websocket(const struct picked *p, struct request
         return WIRE_OK;
 }
 
+/* protocol-name ["/" protocol-version] (RFC 9110 §7.8) */
+static bool protocol_ok(struct slice s)
+{
+        ptrdiff_t slash = slice_find(s, '/');
+
+        if (slash < 0)
+                return field_is_token(s);
+        return field_is_token(slice_first(s, (size_t)slash)) && field_is_token(slice_skip(s, (size_t)slash + 1));
+}
+
 /* An Upgrade that Connection does not nominate, or of HTTP/1.0, is none (RFC 9110 §7.8). */
 static enum wire_reason request_upgrade(const struct h1_head *h, const struct connection *c, const struct picked *p, struct request *out)
 {
@@ -95,6 +105,8 @@ static enum wire_reason request_upgrade(const struct h1_head *h, const struct co
                 return WIRE_UPGRADE_BAD;
         while (list_next(&rest, &protocol)) {
                 n++;
+                if (!protocol_ok(protocol))
+                        return WIRE_UPGRADE_BAD;
                 websocket = websocket || slice_iis(protocol, "websocket");
                 if (slice_iis(protocol, "h2c"))
                         continue;

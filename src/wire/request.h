@@ -14,7 +14,8 @@
 enum wire_upgrade {
         WIRE_UPGRADE_NONE,      /* also h2c, which is a hint that may be passed over (RFC 9113 §3.1) */
         WIRE_UPGRADE_WEBSOCKET, /* GET with Upgrade: websocket, or extended CONNECT (RFC 8441); method is GET here */
-        WIRE_UPGRADE_OTHER,     /* named in `protocol`; written to HTTP/2 as extended CONNECT, never to HTTP/1.x */
+        WIRE_UPGRADE_OTHER,     /* named in `protocol`. Method CONNECT: extended CONNECT (link only), written to HTTP/2. Any other method:
+                                 * an HTTP/1.1 Upgrade that nobody writes on; refuse it, or set NONE to pass it over */
         WIRE_UPGRADE_TUNNEL,    /* plain CONNECT, on the link only: no path */
         WIRE_UPGRADE_COUNT
 };

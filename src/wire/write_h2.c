@@ -66,6 +66,9 @@ enum wire_reason request_to_h2(struct arena *a, const struct request *req, bool 
 
         if (!ok)
                 return WIRE_MEMORY;
+        /* An unknown HTTP/1.1 Upgrade has no extended CONNECT form: the door refuses it or forgets it. */
+        if (req->upgrade == WIRE_UPGRADE_OTHER && !slice_is(req->method, "CONNECT"))
+                return WIRE_UPGRADE_BAD;
         add(out, SLICE_LIT(":method"), connect ? SLICE_LIT("CONNECT") : req->method);
         if (connect && req->upgrade != WIRE_UPGRADE_TUNNEL)
                 add(out, SLICE_LIT(":protocol"), req->protocol);

@@ -276,7 +276,7 @@ static const struct frow framings[] = {
         { "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", NULL, WIRE_TE_VERSION, 0, 0 },
         { R "\r\n", "GET", WIRE_OK, BODY_CLOSE, 0 },
         { R "Content-Length: 5\r\n\r\n", "GET", WIRE_OK, BODY_LENGTH, 5 },
-        { R "Content-Length: 5\r\nContent-Length: 5\r\n\r\n", "GET", WIRE_OK, BODY_LENGTH, 5 },
+        { R "Content-Length: 5\r\nContent-Length: 5\r\n\r\n", "GET", WIRE_LENGTH_TWICE, 0, 0 },
         { R "Content-Length: 5\r\nContent-Length: 6\r\n\r\n", "GET", WIRE_LENGTH_TWICE, 0, 0 },
         { R "Content-Length: 5\r\n\r\n", "HEAD", WIRE_OK, BODY_NONE, 5 },
         { R "Transfer-Encoding: chunked\r\n\r\n", "HEAD", WIRE_OK, BODY_NONE, 0 },

@@ -68,6 +68,8 @@ static const struct row rows[] = {
         { "POST / HTTP/1.1\r\n" H WS KEY "\r\n", WIRE_UPGRADE_BAD },
         { "GET / HTTP/1.1\r\n" H WS KEY "Content-Length: 1\r\n\r\n", WIRE_UPGRADE_BAD },
         { "GET / HTTP/1.1\r\n" H "Connection: Upgrade\r\nUpgrade: websocket, h2c\r\n" KEY "\r\n", WIRE_UPGRADE_BAD },
+        { "GET / HTTP/1.1\r\n" H "Connection: Upgrade\r\nUpgrade: a b\r\n\r\n", WIRE_UPGRADE_BAD },
+        { "GET / HTTP/1.1\r\n" H "Connection: Upgrade\r\nUpgrade: TLS/\r\n\r\n", WIRE_UPGRADE_BAD },
         { "GET / HTTP/1.1\r\n" H "Host_: x\r\n\r\n", WIRE_OK },
         { "GET / HTTP/1.1\r\n" H "Transfer_encoding: x\r\n\r\n", WIRE_FIELD_ALIAS },
 };
