@@ -99,7 +99,7 @@ static unsigned cut_forbidden(struct door *d, enum reason reason)
                 if (f->to.port == 53)
                         continue;
                 if (!flow_fits(f)) {
-                        flow_close(f, true);
+                        flow_retire(f);
                         cut++;
                 }
         }

@@ -205,6 +205,14 @@ void flow_free_dead(struct door *d)
         }
 }
 
+void flow_retire(struct flow *f)
+{
+        if (f->state == FLOW_SERVED && f->server->retire)
+                f->server->retire(f);
+        else
+                flow_close(f, true);
+}
+
 bool flow_fits(struct flow *f)
 {
         struct policy_verdict v;

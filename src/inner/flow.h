@@ -18,6 +18,7 @@ enum flow_state { FLOW_NEW, FLOW_HANDSHAKE, FLOW_SERVED, FLOW_DEAD };
 struct flow_server {
         const char *name;
         void (*stop)(struct flow *f);              /* the flow closes: end exchanges */
+        void (*retire)(struct flow *f);            /* the rules forbid it now: finish what was answered, then close. NULL: reset */
         void (*tick)(struct flow *f, int64_t now_ms);
         void (*free)(struct flow *f);              /* at the turn's end: the state's memory */
 };
@@ -52,6 +53,8 @@ void flow_close(struct flow *f, bool reset);
 /* Records a refusal of the whole flow and closes it with a reset. */
 void flow_refuse(struct flow *f, const struct refusal *r);
 void flow_free_dead(struct door *d);
+/* The policy forbids it: nothing more passes; refusals already written still arrive. */
+void flow_retire(struct flow *f);
 /* Does the door's policy still allow this flow, in the way it is served? */
 bool flow_fits(struct flow *f);
 void flow_tick(struct door *d, int64_t now_ms);

@@ -457,6 +457,16 @@ static void h1_tick(struct flow *f, int64_t now_ms)
         }
 }
 
+static void h1_retire(struct flow *f)
+{
+        struct h1 *h = f->state_of_server;
+
+        if (h->x)
+                flow_close(f, true);
+        else if (h->state != H1_CLOSING)
+                begin_close(h); /* a refusal that was just written still arrives */
+}
+
 static void h1_free(struct flow *f)
 {
         struct h1 *h = f->state_of_server;
@@ -465,7 +475,7 @@ static void h1_free(struct flow *f)
         free(h);
 }
 
-static const struct flow_server h1_server = { .name = "http/1.1", .stop = h1_stop, .tick = h1_tick, .free = h1_free };
+static const struct flow_server h1_server = { .name = "http/1.1", .stop = h1_stop, .retire = h1_retire, .tick = h1_tick, .free = h1_free };
 
 void h1_serve(struct flow *f)
 {

@@ -4,6 +4,7 @@
  * given back to the guest only for bytes the link took. SECURITY: the limits on resets, continuations, settings and pings below are
  * what keeps one connection from costing more than its requests. */
 #include "inner/h2.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "inner/decide.h"
 #include "inner/events.h"
@@ -20,6 +21,7 @@ struct h2 {
         TAILQ_HEAD(, h2_stream) streams;
         unsigned control_frames; /* since the last tick */
         bool ending;             /* GOAWAY is on its way: closed once it is sent */
+        int64_t deadline_ms;     /* retired: closed when its streams are answered, at the latest then; 0: not */
 };
 
 struct h2_stream {
@@ -37,6 +39,7 @@ struct h2_stream {
         struct headers trailers; /* in the exchange's arena: so x is kept until they went out */
         struct ws_pair ws;
         struct buf frames; /* WebSocket: checked bytes going up */
+        size_t discarded;  /* body bytes after a refusal */
 };
 
 static void touch(struct h2 *h) { conn_touch(&h->f->conn); }
@@ -385,19 +388,11 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
                 send_up(s, slice_of(p, n));
                 return 0;
         }
-        /* Refused: read over, the window given back at once. */
+        /* Refused: read over, the window given back at once. Some clients lose an answer that a reset follows, so one comes only when the
+         * body goes on and on (RFC 9113 §8.1). */
+        if (s && (s->discarded += n) > H2_DISCARD_BYTES)
+                reset(s, NGHTTP2_NO_ERROR);
         return nghttp2_session_consume(session, id, n) == 0 ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
-}
-
-/* An answer that came before the request's end: the rest is not wanted (RFC 9113 §8.1). */
-static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
-{
-        (void)user;
-        if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
-            nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0 &&
-            nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR) != 0)
-                return NGHTTP2_ERR_CALLBACK_FAILURE;
-        return 0;
 }
 
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
@@ -440,7 +435,7 @@ static void pump(struct h2 *h)
         }
         if (any)
                 conn_touch(c);
-        else if (h->ending || (!nghttp2_session_want_read(h->session) && !nghttp2_session_want_write(h->session)))
+        else if (h->ending || (h->deadline_ms && TAILQ_EMPTY(&h->streams)) || (!nghttp2_session_want_read(h->session) && !nghttp2_session_want_write(h->session)))
                 flow_close(h->f, false);
 }
 
@@ -505,15 +500,29 @@ static void h2_free(struct flow *f)
         free(h);
 }
 
+static void h2_retire(struct flow *f)
+{
+        struct h2 *h = f->state_of_server;
+
+        if (h->deadline_ms)
+                return;
+        h->deadline_ms = clock_mono_ms() + LINGER_MS;
+        if (nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(h->session), NGHTTP2_NO_ERROR, NULL, 0) != 0)
+                flow_close(f, true);
+        else
+                touch(h);
+}
+
 static void h2_tick(struct flow *f, int64_t now_ms)
 {
         struct h2 *h = f->state_of_server;
 
-        (void)now_ms;
         h->control_frames = 0;
+        if (h->deadline_ms && now_ms >= h->deadline_ms)
+                flow_close(f, true);
 }
 
-static const struct flow_server h2_server = { .name = "h2", .stop = h2_stop, .tick = h2_tick, .free = h2_free };
+static const struct flow_server h2_server = { .name = "h2", .stop = h2_stop, .retire = h2_retire, .tick = h2_tick, .free = h2_free };
 
 static nghttp2_session *server_session(struct h2 *h)
 {
@@ -527,7 +536,6 @@ static nghttp2_session *server_session(struct h2 *h)
         nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
         nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-        nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_sent);
         nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
         nghttp2_option_set_no_auto_window_update(opt, 1);
         nghttp2_option_set_no_closed_streams(opt, 1);

@@ -41,6 +41,7 @@ enum {
         H2_STREAMS = 128,
         H2_STREAM_WINDOW = 256 * 1024,
         H2_WINDOW = 1024 * 1024,
+        H2_DISCARD_BYTES = 1024 * 1024, /* of a refused request's body, before its stream is reset */
         H2_RESET_BURST = 512, H2_RESET_RATE = 64, /* stream resets of the peer: then GOAWAY (CVE-2023-44487) */
         H2_CONTINUATIONS = 8,     /* one head is at most 64 KB: 5 frames */
         H2_OUTBOUND_ACKS = 256,   /* unread PING and SETTINGS answers */

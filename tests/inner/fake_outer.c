@@ -203,7 +203,7 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *f, void *user)
                         s->ended = true;
                         respond(h2, f->hd.stream_id, s, "x-kind", "count");
                 }
-                s->ended = true;
+                s->ended = !s->cut;
                 nghttp2_session_resume_data(h2, f->hd.stream_id);
         }
         return 0;
