@@ -1,0 +1,225 @@
+/* The guest's first process: see child.h. */
+#include "launch/child.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/paths.h"
+#include "launch/guestseal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+        CHANNEL_FD = 3,                      /* where brome-guest expects it */
+        SYNC_FD = 4,
+        PROGRAM_FD = 5,
+        PROGRAM_BYTES = 16 * 1024 * 1024,
+        BUILD_MS = 20 * 1000,                /* a cold disk; a tree that takes longer hangs */
+        OPEN_FILES = 65536,                  /* per process; descriptors of dead workspaces count for nobody else */
+};
+
+struct inside {
+        const struct rootfs *fs;
+        const struct cgroup *groups;
+        int sync, channel, program;
+};
+
+static int shut_descriptors(struct err *err)
+{
+        int null = open("/dev/null", O_RDWR);
+
+        /* Not the launcher's log: what a guest prints is no line of ours. */
+        for (int fd = 0; null >= 0 && fd <= 2; fd++)
+                if (dup2(null, fd) < 0)
+                        return err_sys(err, errno, "descriptors");
+        return null < 0 ? err_sys(err, errno, "descriptors") : 0;
+}
+
+/* Moves the three to their places above everything else first, so that none is overwritten by another's move. */
+static int place_descriptors(struct inside *in, struct err *err)
+{
+        int high[3] = { fcntl(in->channel, F_DUPFD_CLOEXEC, 100), fcntl(in->sync, F_DUPFD_CLOEXEC, 100), fcntl(in->program, F_DUPFD_CLOEXEC, 100) };
+
+        if (high[0] < 0 || high[1] < 0 || high[2] < 0 || shut_descriptors(err) < 0)
+                return err_sys(err, errno, "descriptors");
+        if (dup3(high[0], CHANNEL_FD, O_CLOEXEC) < 0 || dup3(high[1], SYNC_FD, O_CLOEXEC) < 0 || dup3(high[2], PROGRAM_FD, O_CLOEXEC) < 0 ||
+            fcntl(CHANNEL_FD, F_SETFD, 0) < 0 || syscall(SYS_close_range, PROGRAM_FD + 1, ~0u, 0) < 0)
+                return err_sys(err, errno, "descriptors");
+        in->channel = CHANNEL_FD;
+        in->sync = SYNC_FD;
+        in->program = PROGRAM_FD;
+        return 0;
+}
+
+static int become_guest_root(const struct ids *ids, struct err *err)
+{
+        if (setns(ids->userns, CLONE_NEWUSER) < 0)
+                return err_sys(err, errno, "cannot enter the guest's user namespace");
+        /* An ordinary user keeps the supplementary groups: dropping them could open what a group is denied, so the kernel forbids it. */
+        if (ids->root && setgroups(0, NULL) < 0)
+                return err_sys(err, errno, "cannot drop groups");
+        if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+                return err_sys(err, errno, "cannot become the guest's root");
+        /* After the last change of ids, which clears it: the guest dies with the launcher. */
+        return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ? err_sys(err, errno, "prctl") : 0;
+}
+
+static int limits(struct err *err)
+{
+        struct rlimit files = { 1024, OPEN_FILES }, core = { 0, 0 };
+
+        if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+                return err_sys(err, errno, "limits");
+        if (files.rlim_max > OPEN_FILES)
+                files.rlim_max = OPEN_FILES;
+        files.rlim_cur = files.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &files) < 0 || setrlimit(RLIMIT_CORE, &core) < 0)
+                return err_sys(err, errno, "limits");
+        return 0;
+}
+
+static int build(struct inside *in, struct err *err)
+{
+        const struct rootfs *fs = in->fs;
+
+        if (cgroup_enter(in->groups, fs->plan, err) < 0)
+                return -1;
+        if (unshare(CLONE_NEWCGROUP) < 0)
+                return err_sys(err, errno, "cannot make a cgroup namespace");
+        if (sethostname(fs->plan->hostname, strlen(fs->plan->hostname)) < 0)
+                return err_sys(err, errno, "hostname");
+        if (setsid() < 0)
+                return err_sys(err, errno, "setsid");
+        if (rootfs_enter(fs, err) < 0 || limits(err) < 0 || become_guest_root(fs->ids, err) < 0)
+                return -1;
+        return place_descriptors(in, err);
+}
+
+static _Noreturn void fail(int sync, const struct err *err)
+{
+        (void)!write(sync, err->text, strlen(err->text));
+        _exit(1);
+}
+
+static _Noreturn void inside(struct inside *in)
+{
+        static char *const argv[] = { (char *)"brome-guest", NULL };
+        static char *const env[] = { (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", NULL };
+        struct err err = ERR_INIT;
+        char go;
+
+        if (build(in, &err) < 0)
+                fail(in->sync, &err);
+        /* One byte from the launcher; its end of file means that it is gone. */
+        if (write(in->sync, "+", 1) != 1 || read(in->sync, &go, 1) != 1)
+                _exit(1);
+        if (guestseal(in->fs->plan->nested, &err) < 0)
+                fail(in->sync, &err);
+        syscall(SYS_execveat, in->program, "", argv, env, AT_EMPTY_PATH);
+        err_sys(&err, errno, "cannot start brome-guest (is vm.memfd_noexec set?)");
+        fail(in->sync, &err);
+}
+
+/* brome-guest as a sealed memory file: whoever can write its file later does not reach a running workspace, and the guest cannot reach the file. */
+static int load_program(struct err *err)
+{
+        char path[PATH_MAX];
+        struct buf bytes;
+        int fd = -1;
+
+        buf_init(&bytes, 0);
+        if (paths_program(path, "brome-guest", err) == 0 && fd_read_file(path, &bytes, PROGRAM_BYTES, err) == 0) {
+                fd = fd_memfd("brome-guest", buf_slice(&bytes).p, buf_len(&bytes));
+                if (fd < 0)
+                        err_sys(err, errno, "memory file");
+        }
+        buf_fini(&bytes);
+        return fd;
+}
+
+static int clone_it(struct child *c, struct inside *in)
+{
+        unsigned long flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD | SIGCHLD;
+
+        c->pid = (pid_t)syscall(SYS_clone, flags, 0, &c->pidfd, 0, 0);
+        if (c->pid == 0)
+                inside(in);
+        if (c->pid > 0)
+                fcntl(c->pidfd, F_SETFD, FD_CLOEXEC);
+        return c->pid < 0 ? -1 : 0;
+}
+
+int child_start(struct child *c, const struct rootfs *fs, const struct cgroup *groups, struct err *err)
+{
+        int sync[2] = { -1, -1 }, channel[2] = { -1, -1 }, program, rc = -1;
+
+        *c = (struct child){ .pid = -1, .pidfd = -1, .sync = -1, .channel = -1 };
+        program = load_program(err);
+        if (program < 0)
+                return -1;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) < 0) {
+                err_sys(err, errno, "socketpair");
+        } else {
+                struct inside in = { fs, groups, sync[1], channel[1], program };
+                rc = clone_it(c, &in) < 0 ? err_sys(err, errno, "cannot make the guest's namespaces") : 0;
+        }
+        fd_close(&program);
+        fd_close(&sync[1]);
+        fd_close(&channel[1]);
+        c->sync = sync[0];
+        c->channel = channel[0];
+        return rc;
+}
+
+/* The child's next report: "+", an error text, or (after the exec) end of file. */
+static ssize_t report(const struct child *c, char *text, size_t size, struct err *err)
+{
+        struct pollfd pfd = { .fd = c->sync, .events = POLLIN };
+        ssize_t n;
+
+        if (poll(&pfd, 1, BUILD_MS) <= 0)
+                return err_set(err, "the workspace's file system was not ready within %d s", BUILD_MS / 1000);
+        n = read(c->sync, text, size - 1);
+        if (n < 0)
+                return err_sys(err, errno, "the guest's first process");
+        text[n] = 0;
+        return n;
+}
+
+int child_built(const struct child *c, struct err *err)
+{
+        char text[sizeof(err->text)];
+        ssize_t n = report(c, text, sizeof(text), err);
+
+        if (n < 0)
+                return -1;
+        if (n == 1 && text[0] == '+')
+                return 0;
+        return err_set(err, "%s", n ? text : "the guest's first process died while it was being set up");
+}
+
+int child_go(struct child *c, struct err *err)
+{
+        char text[sizeof(err->text)];
+        ssize_t n;
+
+        if (write(c->sync, "g", 1) != 1)
+                return err_sys(err, errno, "the guest's first process");
+        n = report(c, text, sizeof(text), err);
+        fd_close(&c->sync);
+        if (n < 0)
+                return -1;
+        return n == 0 ? fd_nonblock(c->channel) : err_set(err, "%s", text);
+}

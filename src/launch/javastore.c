@@ -1,0 +1,114 @@
+/* Java trust store: see javastore.h. The layout is that of sun.security.provider.JavaKeyStore: magic, version 2, count, entries (tag 2, alias, date in
+ * ms, "X.509", DER), then SHA-1 over the password as UTF-16BE, the words "Mighty Aphrodite" and all of the above. */
+#include "launch/javastore.h"
+#include "launch/place.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAGIC = (int)0xfeedfeedU, VERSION = 2, TAG_TRUSTED = 2, CERTS = 2000 };
+
+static void put_u32(struct buf *b, uint32_t v)
+{
+        uint8_t p[4] = { (uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v };
+
+        (void)!buf_add(b, p, 4); /* failure is sticky, checked at the end */
+}
+
+static void put_text(struct buf *b, const char *s)
+{
+        uint8_t p[2] = { (uint8_t)(strlen(s) >> 8), (uint8_t)strlen(s) };
+
+        (void)!buf_add(b, p, 2);
+        (void)!buf_add_str(b, s);
+}
+
+static void put_cert(struct buf *b, X509 *cert, unsigned n)
+{
+        unsigned char *der = NULL;
+        int len = i2d_X509(cert, &der);
+        char alias[32];
+
+        if (len < 0) {
+                b->failed = true;
+                return;
+        }
+        snprintf(alias, sizeof(alias), "ca-%u", n);
+        put_u32(b, TAG_TRUSTED);
+        put_text(b, alias);
+        put_u32(b, 0); /* the date: the epoch, so that the same input gives the same file */
+        put_u32(b, 0);
+        put_text(b, "X.509");
+        put_u32(b, (uint32_t)len);
+        (void)!buf_add(b, der, (size_t)len);
+        OPENSSL_free(der);
+}
+
+static int put_digest(struct buf *b)
+{
+        static const char password[] = "changeit", salt[] = "Mighty Aphrodite";
+        uint8_t digest[EVP_MAX_MD_SIZE], wide[2 * (sizeof(password) - 1)];
+        unsigned n = 0;
+        EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+        bool ok;
+
+        for (size_t i = 0; i < sizeof(password) - 1; i++) {
+                wide[2 * i] = 0;
+                wide[2 * i + 1] = (uint8_t)password[i];
+        }
+        ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha1(), NULL) == 1 && EVP_DigestUpdate(ctx, wide, sizeof(wide)) == 1 &&
+             EVP_DigestUpdate(ctx, salt, sizeof(salt) - 1) == 1 && EVP_DigestUpdate(ctx, buf_slice(b).p, buf_len(b)) == 1 &&
+             EVP_DigestFinal_ex(ctx, digest, &n) == 1;
+        EVP_MD_CTX_free(ctx);
+        return ok ? buf_add(b, digest, n) : -1;
+}
+
+int javastore_make(struct buf *out, struct slice bundle, struct err *err)
+{
+        struct buf entries;
+        BIO *bio = BIO_new_mem_buf(bundle.p, (int)bundle.n);
+        X509 *cert;
+        unsigned count = 0;
+        int rc = -1;
+
+        buf_init(&entries, 0);
+        while (bio && count < CERTS && (cert = PEM_read_bio_X509(bio, NULL, NULL, NULL))) {
+                put_cert(&entries, cert, count++);
+                X509_free(cert);
+        }
+        BIO_free(bio);
+        put_u32(out, (uint32_t)MAGIC);
+        put_u32(out, VERSION);
+        put_u32(out, count);
+        (void)!buf_add_slice(out, buf_slice(&entries));
+        if (!entries.failed && !out->failed)
+                rc = put_digest(out);
+        buf_fini(&entries);
+        return rc < 0 ? err_set(err, "cannot make the Java trust store") : 0;
+}
+
+int javastore_write(const char *etc, const char *tail, struct slice bundle, struct err *err)
+{
+        char path[PATH_MAX];
+        struct buf store;
+        char *slash;
+        int rc;
+
+        place(path, sizeof(path), "%s/%s", etc, tail);
+        slash = strrchr(path, '/');
+        *slash = 0;
+        rc = fd_mkdirs(path, 0755, err);
+        *slash = '/';
+        buf_init(&store, 0);
+        if (rc == 0)
+                rc = javastore_make(&store, bundle, err);
+        if (rc == 0)
+                rc = fd_write_file(path, 0644, buf_slice(&store).p, buf_len(&store), err);
+        buf_fini(&store);
+        return rc;
+}

@@ -1,0 +1,33 @@
+/* Mounts, one call each: overlays, binds, tmpfs; every path is relative to the new root, which is the working directory while it is built. */
+#ifndef BROME_LAUNCH_LAYER_H
+#define BROME_LAUNCH_LAYER_H
+
+#include "base/err.h"
+#include "launch/ids.h"
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* A folder of the guest's: made when missing, owned by the guest's root. Not for paths in which a guest could have put a link. */
+int layer_mkdir(const struct ids *ids, const char *path, mode_t mode, struct err *err) __attribute__((warn_unused_result));
+/* The same for every folder on the way. */
+int layer_mkdirs(const struct ids *ids, const char *path, struct err *err) __attribute__((warn_unused_result));
+/* An empty file to mount something over. */
+int layer_touch(const char *path, struct err *err) __attribute__((warn_unused_result));
+
+/* tmpfs owned by the guest's root; `options` start after its owner, e.g. "mode=755,size=64m". */
+int layer_tmpfs(const struct ids *ids, const char *path, unsigned long flags, const char *options, struct err *err) __attribute__((warn_unused_result));
+
+/* lower_fd with a writable layer in `store` (folders upper and work), mounted at path; nosuid, nodev. With ids->root and map_userns ≥ 0 the lower
+ * layer is shown through that user namespace. *unmapped (may be NULL) is set when the kernel cannot do that for overlays (before 5.19). */
+int layer_overlay(const struct ids *ids, int lower_fd, int map_userns, const char *store, const char *path, bool *unmapped, struct err *err)
+        __attribute__((warn_unused_result));
+
+enum { LAYER_READ_ONLY = 1, LAYER_DEVICE = 2, LAYER_RECURSIVE = 4 };
+/* A detached copy of the mount at fd (O_PATH): nosuid, nodev unless LAYER_DEVICE. map_userns as above, -1: none. The descriptor, or -1. */
+int layer_clone(int fd, int map_userns, unsigned flags, struct err *err) __attribute__((warn_unused_result));
+/* Attaches a detached mount at path, or at the object target_fd when path is "". */
+int layer_attach(int mount_fd, int target_fd, const char *path, struct err *err) __attribute__((warn_unused_result));
+/* open, clone, attach in one: host path `from` (NULL: `path` itself) at `path`. */
+int layer_bind(const char *from, const char *path, unsigned flags, struct err *err) __attribute__((warn_unused_result));
+
+#endif

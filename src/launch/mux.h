@@ -1,0 +1,41 @@
+/* Many exec streams over the one channel to the guest (src/guest/proto.h).
+ *
+ * A client's socket carries frames of stream 0; on the guest's channel each exec has its own number. The mux only renumbers, counts windows on
+ * both sides, and trusts neither: a guest that breaks the protocol ends the session, a client that does loses its exec.
+ * The guest's channel is always read. What waits for a slow client is bounded by its window, what waits for the guest by not reading clients. */
+#ifndef BROME_LAUNCH_MUX_H
+#define BROME_LAUNCH_MUX_H
+
+#include "base/err.h"
+#include "guest/proto.h"
+#include <poll.h>
+
+enum {
+        MUX_FDS = 1 + PROTO_STREAMS,
+        MUX_GUEST_OUT_HIGH_BYTES = 512 * 1024,      /* above it clients are not read */
+        MUX_GUEST_OUT_BYTES = 32 * 1024 * 1024,     /* the high mark, one frame of each client, window returns; beyond it the guest has stopped reading */
+        MUX_CLIENT_OUT_BYTES = 5 * 1024 * 1024,     /* two windows in frames of one byte; a guest that makes more is broken */
+        MUX_READ_BYTES = 64 * 1024,                 /* one turn's read: a whole frame and what came with it */
+};
+
+struct mux_events {
+        void *arg;
+        void (*ready)(void *arg);                               /* the guest is ready for execs */
+        void (*ended)(void *arg, long long id, uint32_t status); /* wait status; 127 << 8 for what could not be started */
+};
+
+struct mux;
+
+/* Borrows the guest's channel (non-blocking). */
+struct mux *mux_new(int guest_fd, struct mux_events events);
+void mux_free(struct mux *m);
+/* Starts a program; *client_fd (the caller's, to be passed on) is the other end of its stream. 0; -1 with a reason for the user. */
+int mux_exec(struct mux *m, long long id, const struct proto_exec *exec, int *client_fd, struct err *err) __attribute__((warn_unused_result));
+void mux_shutdown(struct mux *m, uint32_t grace_ms);
+/* Fills fds (MUX_FDS) for poll, then, polled, does what they allow. -1: the guest is gone or broke the protocol. */
+size_t mux_wants(struct mux *m, struct pollfd *fds);
+int mux_turn(struct mux *m, const struct pollfd *fds, size_t count, struct err *err) __attribute__((warn_unused_result));
+/* Nothing waits for a client any more. */
+bool mux_idle(const struct mux *m);
+
+#endif

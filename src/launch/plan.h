@@ -1,0 +1,45 @@
+/* The plan: what bromed asks for (docs/CONTROL.md, `plan`), checked member by member. bromed may have been taken over: a path is absolute and
+ * without "..", a name is a name, numbers are in range; anything else ends the launch. */
+#ifndef BROME_LAUNCH_PLAN_H
+#define BROME_LAUNCH_PLAN_H
+
+#include "base/chan.h"
+#include "base/err.h"
+#include "share/share.h"
+#include <limits.h>
+
+enum {
+        PLAN_SHARES = 32,     /* a mount tree a person can still read */
+        PLAN_PROTECT = 64,    /* brome's own folders and the files its configuration names */
+        PLAN_PROCESSES = 4096, /* default: a fork bomb ends here, a parallel build does not */
+};
+
+struct plan_share {
+        char path[PATH_MAX];
+        enum share_mode mode;
+        bool sockets;
+};
+
+struct plan {
+        char workspace[65];
+        char hostname[65];
+        long long session;
+        char state[PATH_MAX];
+        char home[PATH_MAX];
+        bool nested;
+        long long memory_bytes, processes, cpu_percent; /* 0: no limit; processes never 0 here */
+        struct plan_share shares[PLAN_SHARES];
+        size_t share_count;
+        char *protect[PLAN_PROTECT];
+        size_t protect_count;
+        json_t *env;  /* object of strings; may be NULL */
+        int ca_cert;  /* PEM; -1: none */
+};
+
+/* Fills *plan from a `plan` message, taking the descriptor out of it. 0; -1 with the reason. plan_fini frees in both cases. */
+int plan_parse(struct plan *plan, struct chan_msg *msg, struct err *err) __attribute__((warn_unused_result));
+void plan_fini(struct plan *plan);
+/* A variable name that a shell could have exported. */
+bool plan_env_name(const char *name);
+
+#endif

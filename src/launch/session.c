@@ -1,0 +1,257 @@
+/* Supervision: see session.h. Messages of docs/CONTROL.md, "bromed ↔ brome-launch", one row each. */
+#include "launch/session.h"
+#include "base/clock.h"
+#include "base/esc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "launch/execenv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static void say(const struct session *s, json_t *body, const int *fds, size_t fd_count)
+{
+        if (chan_send(s->control, body, fds, fd_count) < 0 && errno != EPIPE)
+                log_error("cannot tell bromed: %s", strerror(errno));
+}
+
+void session_progress(const struct session *s, const char *step) { say(s, json_pack("{s:s,s:s}", "op", "progress", "step", step), NULL, 0); }
+
+/* From here on the guest is to be gone soon. The first reason stays. */
+static void end_with(struct session *s, const char *why, int64_t within_ms)
+{
+        if (!s->ends)
+                snprintf(s->why, sizeof(s->why), "%s", why);
+        s->ends = true;
+        s->deadline_ms = clock_mono_ms() + within_ms;
+}
+
+static void kill_now(struct session *s, const char *why)
+{
+        end_with(s, why, SESSION_KILL_MS);
+        if (keeper_do(&s->keeper, KEEPER_KILL) < 0)
+                log_error("the guest cannot be killed; ending, and it with us");
+}
+
+static void on_ready(void *arg)
+{
+        struct session *s = arg;
+
+        s->ready = true;
+        s->deadline_ms = 0;
+        say(s, json_pack("{s:s,s:{s:o,s:O}}", "op", "ready", "isolation", "limits", cgroup_describe(&s->groups, &s->plan, s->warnings), "warnings", s->warnings), NULL, 0);
+}
+
+static void on_ended(void *arg, long long id, uint32_t status)
+{
+        struct session *s = arg;
+        int w = (int)status, code = WIFEXITED(w) ? WEXITSTATUS(w) : WIFSIGNALED(w) ? 128 + WTERMSIG(w) : 255;
+
+        say(s, json_pack("{s:s,s:I,s:i}", "op", "exec-end", "id", (json_int_t)id, "status", code), NULL, 0);
+}
+
+static int start_guest(struct session *s, struct err *err)
+{
+        struct mux_events events = { s, on_ready, on_ended };
+
+        session_progress(s, "starting the workspace");
+        if (child_built(&s->child, err) < 0 || child_go(&s->child, err) < 0)
+                return -1;
+        s->mux = mux_new(s->child.channel, events);
+        if (!s->mux)
+                return err_set(err, "out of memory");
+        s->started = true;
+        s->deadline_ms = clock_mono_ms() + SESSION_HELLO_MS;
+        return 0;
+}
+
+static int on_open(struct session *s, const struct chan_msg *msg, struct err *err)
+{
+        (void)msg;
+        if (keeper_do(&s->keeper, KEEPER_OPEN) < 0)
+                return err_set(err, "cannot open the gateway");
+        return s->started ? 0 : start_guest(s, err);
+}
+
+static int on_shut(struct session *s, const struct chan_msg *msg, struct err *err)
+{
+        (void)msg;
+        return keeper_do(&s->keeper, KEEPER_SHUT) < 0 ? err_set(err, "cannot shut the gateway") : 0;
+}
+
+static int on_exec(struct session *s, const struct chan_msg *msg, struct err *err)
+{
+        long long id = chan_int(msg, "id", -1);
+        struct err why = ERR_INIT;
+        int client = -1, rc;
+
+        (void)err;
+        if (!s->ready || s->ends)
+                rc = err_set(&why, "the workspace is not ready");
+        else if (s->frozen)
+                rc = err_set(&why, "the workspace is frozen; `brome workspace thaw %s` lets it go on", s->plan.workspace);
+        else
+                rc = execenv_exec(s->mux, id, msg, &s->plan, &client, &why);
+        if (rc < 0)
+                say(s, json_pack("{s:s,s:I,s:s}", "op", "exec", "id", (json_int_t)id, "error", why.text), NULL, 0);
+        else
+                say(s, json_pack("{s:s,s:I,s:[s]}", "op", "exec", "id", (json_int_t)id, "fds", "stream"), &client, 1);
+        fd_close(&client);
+        return 0;
+}
+
+static int freeze(struct session *s, const char *op, enum keeper_order order)
+{
+        bool done = s->started && keeper_do(&s->keeper, order) == 0;
+
+        if (done)
+                s->frozen = order == KEEPER_FREEZE;
+        say(s, json_pack("{s:s,s:b}", "op", op, "ok", done), NULL, 0);
+        return 0;
+}
+
+static int on_freeze(struct session *s, const struct chan_msg *msg, struct err *err)
+{
+        (void)msg, (void)err;
+        return freeze(s, "freeze", KEEPER_FREEZE);
+}
+
+static int on_thaw(struct session *s, const struct chan_msg *msg, struct err *err)
+{
+        (void)msg, (void)err;
+        return freeze(s, "thaw", KEEPER_THAW);
+}
+
+static int on_stop(struct session *s, const struct chan_msg *msg, struct err *err)
+{
+        long long grace_ms = chan_int(msg, "grace_ms", 2000);
+
+        (void)err;
+        if (grace_ms < 0 || grace_ms > SESSION_GRACE_MAX_MS)
+                grace_ms = SESSION_GRACE_MAX_MS;
+        if (!s->ready || grace_ms == 0) {
+                kill_now(s, "stopped");
+                return 0;
+        }
+        if (s->frozen && keeper_do(&s->keeper, KEEPER_THAW) == 0)
+                s->frozen = false;
+        mux_shutdown(s->mux, (uint32_t)grace_ms);
+        end_with(s, "stopped", grace_ms + SESSION_KILL_MS);
+        return 0;
+}
+
+static const struct {
+        const char *op;
+        int (*run)(struct session *s, const struct chan_msg *msg, struct err *err);
+} orders[] = {
+        { "open", on_open }, { "shut", on_shut }, { "exec", on_exec }, { "freeze", on_freeze }, { "thaw", on_thaw }, { "stop", on_stop },
+};
+
+/* Everything that waits on the channel. 1: bromed is gone. */
+static int control_turn(struct session *s, struct err *err)
+{
+        struct chan_msg msg;
+        struct err why = ERR_INIT;
+        int n, rc = 0;
+
+        while (rc == 0 && (n = chan_recv(s->control, &msg, &why)) == 1) {
+                size_t i = 0, count = sizeof(orders) / sizeof(orders[0]);
+                while (i < count && strcmp(orders[i].op, msg.op) != 0)
+                        i++;
+                rc = i < count ? orders[i].run(s, &msg, err) : err_set(err, "bromed sent %s, which is no order for a launcher", esc_str(msg.op));
+                chan_msg_fini(&msg);
+        }
+        if (rc < 0)
+                return -1;
+        return n < 0 ? 1 : 0;
+}
+
+static int timeout(const struct session *s)
+{
+        int64_t left = s->deadline_ms - clock_mono_ms();
+
+        return s->deadline_ms == 0 ? -1 : left < 0 ? 0 : (int)left;
+}
+
+/* The guest is gone: what it did to the shares, and the last message. */
+static int finish(struct session *s)
+{
+        json_t *changed;
+
+        while (waitpid(s->child.pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        s->child.pid = -1;
+        changed = shares_finish(&s->shares, &s->plan);
+        say(s, json_pack("{s:s,s:s,s:o}", "op", "exit", "reason", s->ends ? s->why : "the workspace's first process ended", "changed", changed ? changed : json_array()), NULL, 0);
+        return 0;
+}
+
+/* A deadline passed: a guest that never said hello, or that does not end. */
+static int too_late(struct session *s, struct err *err)
+{
+        if (!s->started)
+                return err_set(err, "the inner door was not ready in time");
+        if (!s->ready && !s->ends) {
+                kill_now(s, "the workspace did not answer");
+                return err_set(err, "brome-guest said nothing for %d s", SESSION_HELLO_MS / 1000);
+        }
+        if (s->why[0] == 0 || clock_mono_ms() - s->deadline_ms < SESSION_KILL_MS)
+                kill_now(s, "stopped");
+        return 0;
+}
+
+enum { POLL_CONTROL, POLL_CHILD, POLL_KEEPER, POLL_FIXED };
+
+static int turn(struct session *s, struct err *err)
+{
+        static struct pollfd fds[POLL_FIXED + MUX_FDS];
+        size_t n = s->mux ? mux_wants(s->mux, fds + POLL_FIXED) : 0;
+        struct err why = ERR_INIT;
+        int rc;
+
+        fds[POLL_CONTROL] = (struct pollfd){ .fd = s->control, .events = POLLIN };
+        fds[POLL_CHILD] = (struct pollfd){ .fd = s->child.pidfd, .events = POLLIN };
+        fds[POLL_KEEPER] = (struct pollfd){ .fd = s->keeper.channel, .events = POLLIN };
+        rc = poll(fds, POLL_FIXED + n, timeout(s));
+        if (rc < 0 && errno != EINTR)
+                return err_sys(err, errno, "poll");
+        if (rc == 0 && too_late(s, err) < 0)
+                return -1;
+        if (rc <= 0)
+                return 0;
+        if (fds[POLL_KEEPER].revents)
+                return err_set(err, "the launcher's keeper died");
+        if (n && mux_turn(s->mux, fds + POLL_FIXED, n, &why) < 0) {
+                if (!s->ends && fds[POLL_CHILD].revents == 0) {
+                        log_error("%s", why.text);
+                        kill_now(s, why.text);
+                }
+                mux_free(s->mux);
+                s->mux = NULL;
+        }
+        if (fds[POLL_CHILD].revents) {
+                /* Before `open`: it could not build. Its own words say why. */
+                if (!s->started)
+                        return child_built(&s->child, err) < 0 ? -1 : err_set(err, "the guest's first process died");
+                return 1;
+        }
+        if (fds[POLL_CONTROL].revents == 0)
+                return 0;
+        rc = control_turn(s, err);
+        return rc == 1 ? err_set(err, "bromed is gone") : rc;
+}
+
+int session_run(struct session *s, struct err *err)
+{
+        int rc;
+
+        s->deadline_ms = clock_mono_ms() + SESSION_OPEN_MS;
+        do
+                rc = turn(s, err);
+        while (rc == 0);
+        return rc < 0 ? -1 : finish(s);
+}

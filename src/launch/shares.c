@@ -1,0 +1,359 @@
+/* Shares: see shares.h. SECURITY: every path below a share was perhaps written by an enemy; it is opened beneath a descriptor and never through a link. */
+#include "launch/shares.h"
+#include "launch/place.h"
+#include "base/esc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "launch/layer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int open_with(int dir, const char *path, int flags, uint64_t resolve)
+{
+        struct open_how how = { .flags = (uint64_t)(unsigned)flags | O_CLOEXEC, .resolve = resolve };
+
+        return (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+}
+
+static int by_length(const void *a, const void *b)
+{
+        const struct shares_one *x = a, *y = b;
+        size_t n = strlen(x->checked.path), m = strlen(y->checked.path);
+
+        return n < m ? -1 : n > m;
+}
+
+static void copy_path(char out[PATH_MAX], const struct plan *plan, int n) { place(out, PATH_MAX, "%s/copies/%d", plan->state, n); }
+
+/* The guest edits a copy; what is harmless of it is carried back at the end. */
+static int make_copy(struct shares *s, const struct shares_one *one, struct shares_protected *p, const struct plan *plan, const struct ids *ids, struct err *err)
+{
+        char path[PATH_MAX];
+        struct buf text;
+        int fd = share_open(one->checked.fd, p->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0), rc = -1;
+
+        buf_init(&text, 0);
+        copy_path(path, plan, s->copies);
+        if (fd < 0)
+                err_sys(err, errno, "%s/%s", one->checked.path, esc_str(p->path));
+        else if (fd_read_all(fd, &text, SHARE_GIT_CONFIG_BYTES, err) == 0 && fd_write_file(path, 0644, buf_slice(&text).p, buf_len(&text), err) == 0)
+                rc = lchown(path, ids->base, ids->base) < 0 ? err_sys(err, errno, "%s", path) : 0;
+        fd_close(&fd);
+        buf_fini(&text);
+        if (rc == 0)
+                p->copy = s->copies++;
+        return rc;
+}
+
+/* A folder that is not there cannot be protected; an empty one can. */
+static int make_missing(const struct shares_one *one, const char *path, struct err *err)
+{
+        char parent[PATH_MAX];
+        char *slash;
+        int dir, rc;
+
+        place(parent, sizeof(parent), "%s", path);
+        slash = strrchr(parent, '/');
+        if (slash)
+                *slash = 0;
+        dir = slash ? share_open(one->checked.fd, parent, O_PATH | O_DIRECTORY | O_CLOEXEC, 0) : fcntl(one->checked.fd, F_DUPFD_CLOEXEC, 0);
+        if (dir < 0)
+                return err_sys(err, errno, "%s/%s", one->checked.path, esc_str(parent));
+        rc = mkdirat(dir, slash ? slash + 1 : path, 0755) < 0 && errno != EEXIST ? -1 : 0;
+        if (rc < 0)
+                err_sys(err, errno, "%s/%s", one->checked.path, esc_str(path));
+        fd_close(&dir);
+        return rc;
+}
+
+struct collect {
+        struct shares *s;
+        struct shares_one *one;
+        const struct plan *plan;
+        const struct ids *ids;
+        struct err *err;
+};
+
+static int collect_one(void *arg, const struct share_protected_path *p)
+{
+        struct collect *c = arg;
+        struct shares_one *one = c->one;
+        struct shares_protected *to;
+
+        if (one->protected_count == one->protected_cap) {
+                size_t cap = one->protected_cap ? one->protected_cap * 2 : 16;
+                void *grown = realloc(one->protected, cap * sizeof(*one->protected));
+                if (!grown)
+                        return err_set(c->err, "out of memory");
+                one->protected = grown;
+                one->protected_cap = cap;
+        }
+        to = &one->protected[one->protected_count];
+        *to = (struct shares_protected){ .path = strdup(p->path), .how = p->how, .copy = -1 };
+        if (!to->path)
+                return err_set(c->err, "out of memory");
+        one->protected_count++;
+        if (p->missing && make_missing(one, p->path, c->err) < 0)
+                return -1;
+        return p->how == SHARE_PROTECT_COPY ? make_copy(c->s, one, to, c->plan, c->ids, c->err) : 0;
+}
+
+/* Overlay stores are found again by the path written beside them. */
+static int find_layer(struct shares_one *one, const struct plan *plan, const struct ids *ids, struct err *err)
+{
+        char path[PATH_MAX];
+        struct buf text;
+        struct err quiet;
+
+        for (one->layer = 0; one->layer < PLAN_SHARES * 8; one->layer++) {
+                bool same;
+                place(path, sizeof(path), "%s/overlay/%d/path", plan->state, one->layer);
+                buf_init(&text, 0);
+                if (fd_read_file(path, &text, PATH_MAX, &quiet) < 0) {
+                        buf_fini(&text);
+                        break;
+                }
+                same = slice_is(buf_slice(&text), one->checked.path);
+                buf_fini(&text);
+                if (same)
+                        return 0;
+        }
+        place(path, sizeof(path), "%s/overlay/%d", plan->state, one->layer);
+        if (fd_mkdirs(path, 0700, err) < 0)
+                return -1;
+        place(path, sizeof(path), "%s/overlay/%d/upper", plan->state, one->layer);
+        if (layer_mkdir(ids, path, 0755, err) < 0)
+                return -1;
+        place(path, sizeof(path), "%s/overlay/%d/work", plan->state, one->layer);
+        if (layer_mkdir(ids, path, 0700, err) < 0)
+                return -1;
+        place(path, sizeof(path), "%s/overlay/%d/path", plan->state, one->layer);
+        return fd_write_file(path, 0600, one->checked.path, strlen(one->checked.path), err);
+}
+
+static int prepare_one(struct shares *s, struct shares_one *one, const struct plan *plan, const struct ids *ids, struct err *err)
+{
+        struct stat st;
+        struct err why = ERR_INIT;
+        struct collect c = { s, one, plan, ids, &why };
+
+        if (share_check(one->plan->path, one->plan->mode, one->plan->sockets, (const char *const *)plan->protect, plan->protect_count, &one->checked, err) < 0)
+                return -1;
+        if (one->plan->mode == SHARE_READ_WRITE && share_config_inside((const char *const *)plan->protect, plan->protect_count, &one->checked, err) < 0)
+                return -1;
+        if (fstat(one->checked.fd, &st) < 0)
+                return err_sys(err, errno, "%s", one->checked.path);
+        one->dev = st.st_dev;
+        one->ino = st.st_ino;
+        if (ids->root && (one->owner_map = ids_owner_map(ids, st.st_uid, st.st_gid, err)) < 0)
+                return -1;
+        if (one->plan->mode == SHARE_OVERLAY)
+                return find_layer(one, plan, ids, err);
+        if (one->plan->mode != SHARE_READ_WRITE)
+                return 0;
+        if (share_protected(one->checked.fd, collect_one, &c, err) < 0)
+                return why.text[0] ? err_set(err, "%s", why.text) : -1;
+        one->before = share_snapshot_take(one->checked.fd, err);
+        return one->before ? 0 : -1;
+}
+
+int shares_prepare(struct shares *s, const struct plan *plan, const struct ids *ids, struct err *err)
+{
+        char path[PATH_MAX];
+
+        *s = (struct shares){ 0 };
+        place(path, sizeof(path), "%s/copies", plan->state);
+        if (plan->share_count && fd_mkdirs(path, 0700, err) < 0)
+                return -1;
+        for (size_t i = 0; i < plan->share_count; i++) {
+                s->one[i] = (struct shares_one){ .plan = &plan->shares[i], .checked = { .fd = -1 }, .owner_map = -1, .layer = -1 };
+                s->count++;
+                if (prepare_one(s, &s->one[i], plan, ids, err) < 0)
+                        return -1;
+        }
+        qsort(s->one, s->count, sizeof(s->one[0]), by_length);
+        return 0;
+}
+
+/* The place of the share in the new root: each component made or taken, never followed (the workspace's own layers were written by the guest). */
+static int make_target(const struct ids *ids, const char *path, struct err *err)
+{
+        int at = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), next;
+        char name[NAME_MAX + 1];
+
+        while (at >= 0 && *path) {
+                size_t n = strcspn(path += strspn(path, "/"), "/");
+                if (n == 0)
+                        break;
+                if (n > NAME_MAX) {
+                        fd_close(&at);
+                        return err_set(err, "a share's path is too long");
+                }
+                memcpy(name, path, n);
+                name[n] = 0;
+                path += n;
+                if (mkdirat(at, name, 0755) == 0 && fchownat(at, name, ids->base, ids->base, AT_SYMLINK_NOFOLLOW) < 0) {
+                        fd_close(&at);
+                        break;
+                }
+                next = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                fd_close(&at);
+                at = next;
+        }
+        return at < 0 ? err_sys(err, errno, "cannot make the share's place in the workspace") : at;
+}
+
+/* Mounts an object of the share on itself (or the private copy over it), found anew beneath the mounted share. */
+static int protect_one(int root, const struct shares_protected *p, const struct plan *plan, struct err *err)
+{
+        char path[PATH_MAX];
+        int at = open_with(root, p->path, O_PATH, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS), from = at, copy = -1, rc = -1;
+
+        if (at < 0)
+                return err_sys(err, errno, "cannot protect %s in a share", esc_str(p->path));
+        if (p->how == SHARE_PROTECT_COPY) {
+                copy_path(path, plan, p->copy);
+                from = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+                if (from < 0)
+                        err_sys(err, errno, "%s", path);
+        }
+        if (from >= 0)
+                copy = layer_clone(from, -1, p->how == SHARE_PROTECT_READ_ONLY ? LAYER_READ_ONLY : 0, err);
+        if (copy >= 0)
+                rc = layer_attach(copy, at, "", err);
+        if (from != at)
+                fd_close(&from);
+        fd_close(&at);
+        fd_close(&copy);
+        return rc;
+}
+
+/* The folder that was judged, seen from this mount namespace. */
+static int reopen(const struct shares_one *one, struct err *err)
+{
+        struct stat st;
+        int fd = open_with(AT_FDCWD, one->checked.path, O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+
+        if (fd < 0)
+                return err_sys(err, errno, "%s", one->checked.path);
+        if (fstat(fd, &st) < 0 || st.st_dev != one->dev || st.st_ino != one->ino) {
+                fd_close(&fd);
+                return err_set(err, "%s was replaced while the workspace started; start it again", one->checked.path);
+        }
+        return fd;
+}
+
+static int mount_one(const struct shares_one *one, const struct ids *ids, const struct plan *plan, struct err *err)
+{
+        char store[PATH_MAX], target_path[64];
+        int fd = reopen(one, err), target = fd < 0 ? -1 : make_target(ids, one->checked.path, err), copy = -1, rc = -1;
+        unsigned flags = (one->plan->mode == SHARE_READ_ONLY ? LAYER_READ_ONLY : 0u) | (ids->root ? 0u : LAYER_RECURSIVE);
+
+        if (target < 0) {
+                fd_close(&fd);
+                return -1;
+        }
+        if (one->plan->mode == SHARE_OVERLAY) {
+                place(store, sizeof(store), "%s/overlay/%d", plan->state, one->layer);
+                place(target_path, sizeof(target_path), "/proc/self/fd/%d", target);
+                rc = layer_overlay(ids, fd, one->owner_map, store, target_path, NULL, err);
+        } else {
+                copy = layer_clone(fd, one->owner_map, flags, err);
+                /* Without owners shown as the guest's, a read-only share is still readable. */
+                if (copy < 0 && one->plan->mode == SHARE_READ_ONLY)
+                        copy = layer_clone(fd, -1, flags, err);
+                rc = copy < 0 ? -1 : layer_attach(copy, target, "", err);
+                for (size_t i = 0; rc == 0 && i < one->protected_count; i++)
+                        rc = protect_one(copy, &one->protected[i], plan, err);
+        }
+        fd_close(&fd);
+        fd_close(&target);
+        fd_close(&copy);
+        return rc;
+}
+
+int shares_mount(const struct shares *s, const struct ids *ids, const struct plan *plan, struct err *err)
+{
+        for (size_t i = 0; i < s->count; i++)
+                if (mount_one(&s->one[i], ids, plan, err) < 0)
+                        return -1;
+        return 0;
+}
+
+static void carry_back(const struct shares_one *one, const struct plan *plan)
+{
+        for (size_t i = 0; i < one->protected_count; i++) {
+                const struct shares_protected *p = &one->protected[i];
+                char path[PATH_MAX];
+                unsigned refused = 0;
+                struct err err = ERR_INIT;
+                int fd;
+
+                if (p->copy < 0)
+                        continue;
+                copy_path(path, plan, p->copy);
+                fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+                if (fd < 0 || share_git_config_carry(one->checked.fd, p->path, fd, &refused, &err) < 0)
+                        log_error("%s/%s stays as it was: %s", one->checked.path, esc_str(p->path), err.text);
+                else if (refused)
+                        log_info("%s/%s: %u changed settings were not carried back", one->checked.path, esc_str(p->path), refused);
+                fd_close(&fd);
+        }
+}
+
+struct changed {
+        json_t *list;
+        const char *share;
+};
+
+static void add_changed(void *arg, const struct share_changed *c)
+{
+        struct changed *to = arg;
+        char path[2 * PATH_MAX], shown[1024];
+
+        place(path, sizeof(path), "%s/%s", to->share, c->path);
+        /* JSON is UTF-8 and file names are bytes: what is no text travels escaped. */
+        if (json_array_append_new(to->list, json_string(path)) < 0)
+                json_array_append_new(to->list, json_string(esc_text(shown, sizeof(shown), slice_str(path))));
+}
+
+json_t *shares_finish(struct shares *s, const struct plan *plan)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; list && i < s->count; i++) {
+                struct shares_one *one = &s->one[i];
+                struct changed to = { list, one->checked.path };
+                struct err err = ERR_INIT;
+                size_t used = json_array_size(list);
+
+                if (!one->before)
+                        continue;
+                carry_back(one, plan);
+                if (share_snapshot_compare(one->before, one->checked.fd, used < SHARES_CHANGED ? SHARES_CHANGED - used : 0, add_changed, &to, &err) < 0)
+                        log_error("%s: cannot tell what changed: %s", one->checked.path, err.text);
+        }
+        return list;
+}
+
+void shares_fini(struct shares *s)
+{
+        for (size_t i = 0; i < s->count; i++) {
+                struct shares_one *one = &s->one[i];
+                for (size_t k = 0; k < one->protected_count; k++)
+                        free(one->protected[k].path);
+                free(one->protected);
+                share_snapshot_free(one->before);
+                fd_close(&one->checked.fd);
+                fd_close(&one->owner_map);
+        }
+        s->count = 0;
+}

@@ -1,0 +1,49 @@
+/* The shares of one session: judged and remembered by the launcher (src/share does the judging), mounted by the guest's first process, and
+ * looked over again when the guest is gone. */
+#ifndef BROME_LAUNCH_SHARES_H
+#define BROME_LAUNCH_SHARES_H
+
+#include "base/err.h"
+#include "launch/ids.h"
+#include "launch/plan.h"
+#include "share/share.h"
+#include <jansson.h>
+#include <sys/types.h>
+
+enum {
+        SHARES_CHANGED = 200, /* paths named at the end, all shares together: a person reads them */
+};
+
+struct shares_protected {
+        char *path;
+        enum share_protection how;
+        int copy; /* SHARE_PROTECT_COPY: number of the private copy in the state folder; -1 */
+};
+
+struct shares_one {
+        const struct plan_share *plan;
+        struct share_checked checked;
+        dev_t dev;
+        ino_t ino;
+        int owner_map; /* user namespace that shows the folder's owner as the guest's root; -1 */
+        int layer;     /* SHARE_OVERLAY: number of its store in the state folder */
+        struct shares_protected *protected;
+        size_t protected_count, protected_cap;
+        struct share_snapshot *before;
+};
+
+struct shares {
+        struct shares_one one[PLAN_SHARES]; /* outer folders before what is in them */
+        size_t count;
+        int copies; /* private copies made so far */
+};
+
+/* Judges and opens each share; makes private copies, stores and missing folders. shares_fini in any case. */
+int shares_prepare(struct shares *s, const struct plan *plan, const struct ids *ids, struct err *err) __attribute__((warn_unused_result));
+/* In the guest's process, the new root being the working directory. */
+int shares_mount(const struct shares *s, const struct ids *ids, const struct plan *plan, struct err *err) __attribute__((warn_unused_result));
+/* After the guest's end: carries git configuration back, returns a new array of changed paths that the host may execute. Never NULL but for memory. */
+json_t *shares_finish(struct shares *s, const struct plan *plan);
+void shares_fini(struct shares *s);
+
+#endif

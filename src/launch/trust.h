@@ -1,0 +1,24 @@
+/* What makes the guest's programs trust the workspace's CA: bundles, a hashed folder, a Java store, and variables for those that read no file. */
+#ifndef BROME_LAUNCH_TRUST_H
+#define BROME_LAUNCH_TRUST_H
+
+#include "base/err.h"
+#include "base/slice.h"
+#include <stddef.h>
+
+enum { TRUST_BUNDLE_BYTES = 4 * 1024 * 1024 };
+#define TRUST_BUNDLE "/etc/ssl/certs/ca-certificates.crt"
+#define TRUST_OWN "/etc/ssl/certs/brome.pem"
+
+struct trust_variable {
+        const char *name, *value;
+};
+extern const struct trust_variable trust_variables[];
+extern const size_t trust_variable_count;
+
+/* The host's bundle that is used; NULL: none found. Borrowed, static. */
+const char *trust_host_bundle(void);
+/* Writes below `etc` (a folder being generated, with ssl/certs copied from the host). `pem` may be empty: then only the host's. */
+int trust_write(const char *etc, struct slice pem, struct err *err) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""Runs a workspace under brome-launch and attacks it from inside: what has to work, and what has to be refused, as root and as an ordinary user.
+
+  check.py [USER]     USER: a user to run brome-launch as (needs root); without it, as whoever runs this.
+Prints one line a check; exit status 1 when one failed. Sockets of the gateway are served here as the inner door would."""
+import fcntl, os, pwd, socket, struct, sys, tempfile, threading, time
+from drive import Launch, ca_pem
+
+IPV6_ORIGDSTADDR, IP_ORIGDSTADDR, IP_PKTINFO = 74, 20, 8
+failed = 0
+
+
+def check(name, good, detail=""):
+    global failed
+    print(("ok    " if good else "FAIL  ") + name + ("" if good else ": " + str(detail).strip()[-600:]), flush=True)
+    failed += not good
+
+
+def checksum(data):
+    if len(data) % 2: data += b"\0"
+    s = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while s >> 16: s = (s & 0xffff) + (s >> 16)
+    return ~s & 0xffff
+
+
+class Door:
+    """A stand-in for the inner door: TCP answers with the address the guest dialled, UDP and echo are answered from it."""
+    def __init__(self, fds):
+        self.tcp = socket.socket(fileno=fds["tcp"])
+        self.udp = socket.socket(fileno=fds["udp"])
+        self.raw = {4: socket.socket(fileno=fds["raw4"]), 6: socket.socket(fileno=fds["raw6"])}
+        self.icmp = {4: socket.socket(fileno=fds["icmp4"]), 6: socket.socket(fileno=fds["icmp6"])}
+        self.alive = True
+        for s in [self.tcp, self.udp, *self.icmp.values()]: s.settimeout(0.2)
+        self.seen = []
+        for f in (self.serve_tcp, self.serve_udp, lambda: self.serve_icmp(4), lambda: self.serve_icmp(6)):
+            threading.Thread(target=f, daemon=True).start()
+
+    def loop(self, f, s):
+        while self.alive:
+            try: f(s)
+            except (TimeoutError, socket.timeout): continue
+            except OSError as e:
+                if self.alive: print("door:", e, file=sys.stderr)
+                return
+
+    def serve_tcp(self):
+        def one(s):
+            c, peer = s.accept()
+            name = c.getsockname()
+            self.seen.append(name)
+            c.settimeout(2)
+            text = ("%s %d\n" % (name[0], name[1])).encode()
+            try:
+                head = c.recv(65536)
+                c.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text if head.startswith(b"GET") else text)
+            except OSError: pass
+            c.close()
+        self.loop(one, self.tcp)
+
+    def serve_udp(self):
+        def one(s):
+            data, anc, _f, peer = s.recvmsg(65536, 512)
+            dst = None
+            for level, kind, p in anc:
+                if kind == IP_ORIGDSTADDR and level == socket.IPPROTO_IP: dst = (4, socket.inet_ntop(socket.AF_INET, p[4:8]), struct.unpack("!H", p[2:4])[0])
+                if kind == IPV6_ORIGDSTADDR and level == socket.IPPROTO_IPV6: dst = (6, socket.inet_ntop(socket.AF_INET6, p[8:24]), struct.unpack("!H", p[2:4])[0])
+            if dst is None: raise OSError("no destination: %r" % anc)
+            self.answer_udp(dst, peer, data + b" via %s %d" % (dst[1].encode(), dst[2]))
+        self.loop(one, self.udp)
+
+    def answer_udp(self, dst, peer, body):
+        family, src, port = dst
+        head = struct.pack("!HHHH", port, peer[1], 8 + len(body), 0)
+        to = peer[0].removeprefix("::ffff:")
+        if family == 4:
+            a, b = socket.inet_aton(src), socket.inet_aton(to)
+            sum_ = checksum(a + b + struct.pack("!BBH", 0, 17, 8 + len(body)) + head + body) or 0xffff
+            self.raw[4].sendmsg([head[:6] + struct.pack("!H", sum_) + body], [(socket.IPPROTO_IP, IP_PKTINFO, struct.pack("=i4s4s", 0, a, a))], 0, (to, 0))
+        else:
+            self.raw[6].sendmsg([head + body], [(socket.IPPROTO_IPV6, socket.IPV6_PKTINFO, socket.inet_pton(socket.AF_INET6, src) + struct.pack("=I", 0))], 0, (to, 0))
+
+    def serve_icmp(self, family):
+        def one(s):
+            data, anc, _f, peer = s.recvmsg(65536, 512)
+            for level, kind, p in anc:
+                if family == 4 and kind == IP_PKTINFO:
+                    _i, _spec, dst = struct.unpack("=i4s4s", p)
+                    body = b"\0\0\0\0" + data[20:][4:]
+                    body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
+                    s.sendmsg([body], [(socket.IPPROTO_IP, IP_PKTINFO, struct.pack("=i4s4s", 0, dst, dst))], 0, peer)
+                if family == 6 and kind == socket.IPV6_PKTINFO:
+                    s.sendmsg([b"\x81\0\0\0" + data[4:]], [(socket.IPPROTO_IPV6, socket.IPV6_PKTINFO, p[:16] + struct.pack("=I", 0))], 0, (peer[0], 0))
+        self.loop(one, self.icmp[family])
+
+    def close(self):
+        self.alive = False
+        time.sleep(0.3)
+        for s in [self.tcp, self.udp, *self.raw.values(), *self.icmp.values()]: s.close()
+
+
+def py(l, code, timeout=60):
+    """Runs Python inside; returns what it printed."""
+    s = l.run("/usr/bin/python3", "-c", "import socket,os,sys,errno,time,ctypes,struct\n" + code, timeout=timeout)
+    return (s.out + s.err).decode(errors="replace").strip()
+
+
+TRY = '''
+def attempt(f):
+    t = time.time()
+    try: r = f(); print("DONE", r)
+    except Exception as e: print(type(e).__name__, errno.errorcode.get(getattr(e, "errno", None) or 0, ""), "%s" % ("slow" if time.time() - t > 3 else "prompt"))
+'''
+
+
+def network(l, door):
+    for to, shown in (("http://203.0.113.7:8080/", "::ffff:203.0.113.7 8080"), ("http://[2001:db8::7]:81/", "2001:db8::7 81"), ("http://10.88.0.1/", "::ffff:10.88.0.1 80"),
+                      ("http://169.254.169.254/", "::ffff:169.254.169.254 80")):
+        out = l.sh("curl -s -m 5 '%s'" % to)
+        check("tcp " + to, out.strip() == shown, out)
+    udp = "s=socket.socket(socket.%s, socket.SOCK_DGRAM); s.settimeout(3); s.connect((%r, %d)); s.send(b'hi'); print(s.recv(200).decode())"
+    check("udp v4 answered from a foreign source", "hi via 198.51.100.9 5353" in py(l, udp % ("AF_INET", "198.51.100.9", 5353)))
+    out = py(l, udp % ("AF_INET6", "2001:db8::99", 443))
+    check("udp v6 answered from a foreign source", "hi via 2001:db8::99 443" in out, out)
+    out = py(l, udp % ("AF_INET", "10.88.0.1", 53))
+    check("udp to the resolver's address", "hi via 10.88.0.1 53" in out, out)
+    for to in ("192.0.2.55", "2001:db8::55", "10.88.0.1"):
+        out = l.sh("ping -c 2 -i 0.2 -W 3 %s" % to)
+        check("ping %s by the door" % to, " 0% packet loss" in out and "DUP" not in out, out)
+    t = time.monotonic()
+    out = py(l, TRY + '''
+def far():
+    import socket
+    for p in range(1000, 1300):
+        s = socket.socket(); s.settimeout(3); s.connect(("198.18.7.7", p)); s.send(b"x"); assert s.recv(100); s.close()
+    return 300
+attempt(far)''')
+    check("300 flows (%.0f ms)" % ((time.monotonic() - t) * 1000), "DONE 300" in out, out)
+
+
+REFUSALS = TRY + '''
+def tcp(f, a, p):
+    s = socket.socket(f, socket.SOCK_STREAM); s.settimeout(5); s.connect((a, p))
+def udp(f, a, p):
+    s = socket.socket(f, socket.SOCK_DGRAM); s.settimeout(5); s.connect((a, p)); s.send(b"x"); s.recv(10)
+for n in range(ROUNDS):
+    for f, a in ((socket.AF_INET, "203.0.113.7"), (socket.AF_INET6, "2001:db8::7"), (socket.AF_INET, "10.88.0.1"), (socket.AF_INET6, "fd62:726f:6d65::1")):
+        attempt(lambda: tcp(f, a, 443)); attempt(lambda: udp(f, a, 443))
+'''
+
+
+def refused(l, name):
+    out = py(l, REFUSALS.replace("ROUNDS", "1"))
+    want = ["ECONNREFUSED", "ECONNREFUSED"] * 4
+    lines = out.splitlines()
+    check("%s: tcp and udp, v4 and v6, refused at once" % name, len(lines) == 8 and all(w in x and "prompt" in x for w, x in zip(want, lines)), out)
+    out = py(l, REFUSALS.replace("ROUNDS", "60"), timeout=120)
+    check("%s: and also the 60th time" % name, out.count("prompt") == 480 and out.count("ECONNREFUSED") == 480, out)
+    out = l.sh("ping -c 1 -W 3 192.0.2.1; ping -c 1 -W 3 2001:db8::1")
+    check("%s: ping is told" % name, out.count("100% packet loss") == 2 and ("filtered" in out.lower() or "prohibited" in out.lower()), out)
+
+
+def raw_sockets(l):
+    out = py(l, TRY + '''
+for f, t, p in ((socket.AF_INET, socket.SOCK_RAW, 47), (socket.AF_INET, socket.SOCK_RAW, 255), (socket.AF_INET6, socket.SOCK_RAW, 58), (17, socket.SOCK_RAW, 768), (40, socket.SOCK_STREAM, 0),
+                (38, 5, 0), (16, socket.SOCK_RAW, 12), (16, socket.SOCK_RAW, 9), (16, socket.SOCK_RAW, 15), (socket.AF_INET, socket.SOCK_STREAM, 132), (socket.AF_INET, 6, 33),
+                (socket.AF_INET, 10, 768), (44, socket.SOCK_RAW, 0), (31, 3, 1), (29, 3, 1), (21, 5, 0), (socket.AF_INET, socket.SOCK_DGRAM, 136), (socket.AF_INET, 2, 115)):
+    attempt(lambda: socket.socket(f, t, p))
+attempt(lambda: socket.socket(16, socket.SOCK_RAW, 0) and 1)
+attempt(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM, 58) and 2)
+''')
+    lines = out.splitlines()
+    check("raw, packet, vsock, alg, netfilter, audit, sctp, dccp, xdp, can, rds, udplite, l2tp sockets refused", len(lines) == 20 and not any("DONE" in x for x in lines[:18]), out)
+    check("netlink for routes and ping sockets work", "DONE 1" in out and "DONE 2" in out, out)
+
+
+def kernel(l):
+    tries = {
+        "mount": "mount -t tmpfs x /mnt", "bind mount": "mount --bind /tmp /mnt", "remount /proc/sys": "mount -o remount,rw /proc/sys", "umount": "umount /proc/kcore /proc/sys",
+        "unshare user": "unshare -U true", "unshare mount": "unshare -m true", "unshare net": "unshare -n true", "nsenter": "nsenter -t 1 -m true", "set core_pattern": "echo x > /proc/sys/kernel/core_pattern",
+        "sysrq": "echo h > /proc/sysrq-trigger", "read kcore": "test -s /proc/kcore && head -c 1 /proc/kcore | grep -q .", "kmsg": "head -c 1 /dev/kmsg", "dmesg": "dmesg", "add link": "ip link add x type dummy", "route": "ip route add 1.2.3.4/32 dev eth0",
+        "address": "ip addr add 10.88.0.77/24 dev eth0", "link down": "ip link set eth0 down", "neighbour": "ip neigh replace 10.88.0.1 lladdr 02:00:00:00:00:09 dev eth0", "nft": "nft list ruleset", "iptables": "iptables -L",
+        "modprobe": "modprobe dummy", "mknod": "mknod /tmp/sda b 8 0", "hostname": "hostname other", "date": "date -s '2001-01-01'", "sysctl": "sysctl -w net.ipv4.ip_forward=1", "swapon": "swapon /tmp/x",
+        "chmod u+s": "cp /bin/true /tmp/t; chmod 4755 /tmp/t", "keyctl": "keyctl show", "sys": "test -e /sys/kernel", "disk": "test -e /dev/vda", "shadow": "test -e /etc/shadow", "ssh keys": "test -e /etc/ssh", "auth.conf": "ls /etc/apt/auth.conf*",
+        "mtrr": "echo x > /proc/mtrr", "uid_map": "unshare -Ur id", "chroot pivot": "pivot_root /mnt /mnt", "losetup": "losetup -f", "nice oom": "echo -1000 > /proc/1/oom_score_adj",
+    }
+    for name, cmd in tries.items():
+        s = l.run("/bin/sh", "-c", cmd)
+        check("refused: " + name, s.status not in (0, None), "%r %r" % (s.out, s.err))
+    out = py(l, TRY + '''
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, nr, *a):
+    r = libc.syscall(nr, *a)
+    print(name, r, errno.errorcode.get(ctypes.get_errno(), ""))
+call("keyctl", 250, 0, -3, 0); call("add_key", 248, b"user", b"x", b"y", 1, -3); call("request_key", 249, b"user", b"x", 0, 0)
+call("bpf", 321, 0, 0, 0); call("perf", 298, 0, 0, 0, 0, 0); call("userfaultfd", 323, 0); call("io_uring", 425, 1, 0); call("clone3", 435, 0, 0)
+call("fsopen", 430, b"tmpfs", 0); call("open_tree", 428, -100, b"/", 1); call("move_mount", 429, -100, b"/", -100, b"/mnt", 0); call("mount_setattr", 442, -100, b"/", 0, 0, 0)
+call("setns", 308, 0, 0); call("clone newuser", 56, 0x10000000 | 17, 0, 0, 0, 0); call("unshare time", 272, 0x80); call("kexec", 246, 0, 0, 0, 0); call("handle", 304, 0, 0, 0)
+call("personality", 135, 0x400000); call("openat2", 437, -100, b"/", 0, 24); call("mknodat suid", 259, -100, b"/tmp/s", 0o104755, 0); call("open suid", 257, -100, b"/tmp/s2", 0o101, 0o4755)
+call("fsmount", 432, 0, 0, 0); call("syslog", 103, 3, 0, 0); call("future", 600)
+''')
+    check("forbidden calls fail", all(x.split()[-2] == "-1" and x.split()[-1] in ("EPERM", "ENOSYS") for x in out.splitlines()) and len(out.splitlines()) == 24, out)
+    s = l.run("/usr/bin/python3", "-c", "import ctypes; ctypes.CDLL(None).syscall(0x40000000 | 39); print('alive')")
+    check("x32 calls kill or fail", b"alive" not in s.out or s.status, s.out)
+    out = py(l, TRY + '''
+import fcntl, termios
+attempt(lambda: fcntl.ioctl(0, termios.TIOCSTI, b"x"))
+attempt(lambda: fcntl.ioctl(0, 0x100005412, b"x"))
+''')
+    check("TIOCSTI refused", out.count("EPERM") >= 1 and "DONE" not in out, out)
+    out = l.sh("cat /proc/self/status")
+    want = {"CapInh:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"}
+    check("no new privileges, filters, empty inheritable set", want <= set(out.splitlines()), out)
+    out = l.sh("cat /proc/1/maps; ls -l /proc/1/fd; ls /proc | grep -c '^[0-9]'")
+    check("only the guest's processes", int(out.splitlines()[-1]) < 12, out)
+    check("a session keyring of its own is empty", "root" not in l.sh("cat /proc/keys"), "")
+
+
+def files(l, state):
+    out = l.sh("stat -f -c %T /usr; stat -c %i /usr/bin/env; echo; cat /proc/mounts | grep -vc nosuid; cat /proc/mounts | grep -v nodev | grep -vE ' (/dev|/proc)(/| )'")
+    check("every mount is nosuid, every one nodev outside /dev", out.splitlines()[-1] == "0", out)
+    host = os.open("/usr/bin/env", os.O_RDONLY)
+    fcntl.flock(host, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    out = py(l, "import fcntl\nf=open('/usr/bin/env'); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); print('locked')")
+    check("no lock is shared with the host's /usr", "locked" in out, out)
+    fcntl.flock(host, fcntl.LOCK_UN); os.close(host)
+    s = l.run("/bin/sh", "-c", "echo hi > /root/f && echo hi > /tmp/f && echo hi > /usr/local/bin/f && echo hi > /etc/f && echo hi > /var/f && echo hi > /run/f && echo hi >/dev/shm/f && df / >/dev/null")
+    check("the workspace's own places are writable", s.status == 0, s.err)
+    check("nothing of that is in the host's", not any(os.path.exists(p) for p in ("/usr/local/bin/f", "/etc/f", "/var/f", "/run/f", "/dev/shm/f", "/tmp/f", "/root/f")))
+    out = l.sh("cat /etc/passwd /etc/group; ls /home /var/log /var/cache; cat /etc/machine-id; hostname")
+    host_id = open("/etc/machine-id").read().strip() if os.path.exists("/etc/machine-id") else "none"
+    check("nothing of the host's users, logs, machine id", "brometest" not in out and "postgres" not in out and (not host_id or host_id not in out) and out.rstrip().endswith("test"), out)
+    s = l.run("/bin/sh", "-c", "for p in bash git node python3 perl java gcc apt-get dpkg curl; do command -v $p >/dev/null && { case $p in java) $p -version;; *) $p --version;; esac; } >/dev/null 2>&1 || echo $p; done")
+    check("common programs start", s.out.strip() == b"", s.out)
+    out = l.sh("openssl verify /etc/ssl/certs/brome.pem; openssl crl2pkcs7 -nocrl -certfile $SSL_CERT_FILE | openssl pkcs7 -print_certs -noout | grep -c 'subject.*brome workspace'; env -u SSL_CERT_FILE openssl verify -CApath /etc/ssl/certs /etc/ssl/certs/brome.pem")
+    check("the workspace's CA is trusted by file and by folder", out.count("brome.pem: OK") == 2 and "\n1\n" in out, out)
+    if os.path.exists("/usr/bin/keytool"):
+        out = l.sh("keytool -list -cacerts -storepass changeit 2>&1 | tail -3; keytool -list -cacerts -storepass changeit 2>&1 | grep -c trustedCertEntry")
+        check("the Java trust store opens", int(out.split()[-1]) > 100, out)
+    out = l.sh("dpkg -l | tail -1; apt-get check; id; tty; python3 -c 'import os; print(os.openpty())'; python3 -c 'print(len(__import__(\"os\").listdir(\"/dev/pts\")))'")
+    check("dpkg, apt, ptys", "E:" not in out and "(" in out, out)
+    check("nothing mounted on the host", state not in open("/proc/self/mounts").read())
+
+
+def guests(uid):
+    """Processes of the user whose pid namespace is not ours."""
+    mine, found = os.readlink("/proc/self/ns/pid"), []
+    for p in os.listdir("/proc"):
+        if p.isdigit():
+            try:
+                if os.readlink("/proc/%s/ns/pid" % p) != mine: found.append(p)
+            except OSError: pass
+    return found
+
+
+def life(l, make):
+    s = l.exec(["/bin/sh", "-c", "sleep 1000 & sleep 1001 & while :; do :; done"])
+    l.send({"op": "freeze"}); msg, _ = l.expect("freeze")
+    check("freeze", msg["ok"], msg)
+    busy = lambda: sum(int(open("/proc/%s/stat" % p).read().rsplit(")", 1)[1].split()[11]) for p in guests(0))
+    a = busy(); time.sleep(0.3); b = busy()
+    check("frozen means no tick", a == b, (a, b))
+    try: l.run("/bin/true"); check("exec in a frozen workspace is refused", False)
+    except RuntimeError as e: check("exec in a frozen workspace is refused", "frozen" in str(e), e)
+    l.send({"op": "thaw"}); msg, _ = l.expect("thaw")
+    a = busy(); time.sleep(0.3); b = busy()
+    check("thaw", msg["ok"] and b > a, (msg, a, b))
+    s.sock.close()
+    t = time.monotonic()
+    check("a closed client hangs its program up", l.expect("exec-end", timeout=10)[0]["status"] in (129, 137), "")
+    msg = l.stop()
+    check("stop (%.0f ms)" % ((time.monotonic() - t) * 1000), msg["op"] == "exit" and msg["reason"] == "stopped", msg)
+    check("nothing left behind", not guests(0), guests(0))
+    check("no message in the log", l.text().strip() == "", l.text())
+
+    l = make(); l.start()
+    s = l.exec(["/bin/sh", "-c", "sleep 1000"])
+    l.proc.kill(); l.proc.wait()
+    end = time.monotonic() + 5
+    while guests(0) and time.monotonic() < end: time.sleep(0.01)
+    check("kill -9 of brome-launch takes the guest along", not guests(0), guests(0))
+    l = make(); l.start(); s = l.exec(["/bin/sh", "-c", "sleep 1000"])
+    l.ctl.close(); l.proc.wait(10)
+    end = time.monotonic() + 5
+    while guests(0) and time.monotonic() < end: time.sleep(0.01)
+    check("so does the end of bromed's channel", not guests(0), guests(0))
+    l = make(); l.start()
+    out = l.sh(":(){ :|:& };: ; sleep 1; echo over", timeout=60) if False else py(l, '''
+n = 0
+try:
+    while n < 9000:
+        if os.fork() == 0: time.sleep(30); os._exit(0)
+        n += 1
+except OSError as e: print("stopped at", n, e.errno)
+os.system("true") if False else None
+''', timeout=60)
+    check("a fork bomb ends at the limit", "stopped at" in out and int(out.split()[2]) < 4200, out)
+    t = time.monotonic(); l.stop(0); check("and is killed at once (%.0f ms)" % ((time.monotonic() - t) * 1000), not guests(0), len(guests(0)))
+
+
+def main():
+    user = pwd.getpwnam(sys.argv[1]).pw_uid if len(sys.argv) > 1 else None
+    base = tempfile.mkdtemp(prefix="brome-launch-", dir="/var/tmp")
+    os.chmod(base, 0o755)
+    home = os.path.join(base, "workspaces"); os.mkdir(home)
+    state = os.path.join(home, "test"); os.mkdir(state)
+    if user is not None: os.chown(state, user, -1); os.chown(home, user, -1)
+    pem = ca_pem(base)
+    make = lambda **kw: Launch(state, user=user, ca=pem, **kw)
+
+    l = make()
+    fds = l.gateway()
+    l.open()
+    l.send({"op": "shut"})
+    refused(l, "shut")
+    door = Door(fds)
+    l.send({"op": "open"})
+    network(l, door)
+    raw_sockets(l)
+    kernel(l)
+    files(l, base)
+    l.send({"op": "shut"}); refused(l, "shut again"); l.send({"op": "open"})
+    out = l.sh("curl -s -m 5 http://203.0.113.9/")
+    check("open again", "203.0.113.9" in out, out)
+    door.close()
+    out = py(l, REFUSALS.replace("ROUNDS", "1"))
+    check("the inner door is dead: everything refused at once", out.count("ECONNREFUSED prompt") == 8, out)
+    life(l, make)
+    print("%d failed" % failed)
+    return failed != 0
+
+
+sys.exit(main())
