@@ -98,7 +98,7 @@ static int make(const char *key_path, const char *cert_path, const char *workspa
 
 static BIO *read_pem(const char *path, struct buf *out)
 {
-        buf_init(out, CA_FILE_BYTES);
+        buf_init(out, CA_FILE_BYTES + 32 * 1024); /* fd_read_all reserves ahead */
         if (fd_read_file(path, out, CA_FILE_BYTES, NULL) < 0)
                 return NULL;
         return BIO_new_mem_buf(buf_slice(out).p, (int)buf_len(out));

@@ -23,7 +23,10 @@ static void refuse_config(struct daemon *d, struct reply *reply, const struct di
         struct err err = ERR_INIT;
         json_t *e;
 
-        settings_first(errors, &err);
+        if (errors->total > 1)
+                err_set(&err, "%zu errors; nothing was changed", errors->total);
+        else
+                err_set(&err, "%s; nothing was changed", errors->total ? "an error" : "out of memory");
         e = request_error(reply->id, REQUEST_E_CONFIG, err.text);
         if (e)
                 json_object_set_new(e, "errors", settings_errors(errors));
@@ -213,14 +216,12 @@ static void do_rm(struct daemon *d, const struct request *r, struct reply *reply
 static void do_describe(struct daemon *d, const struct request *r, struct reply *reply)
 {
         struct workspace *ws = named(d, r, reply);
-        struct buf text, rules;
+        struct buf rules;
         json_t *answer;
 
         if (!ws)
                 return;
-        buf_init(&text, 0);
         buf_init(&rules, 0);
-        config_print_workspace(ws->settings->config, ws->conf, &text);
         config_print_rules(ws->settings->config, ws->conf, &rules);
         answer = describe_short(ws);
         if (answer) {
@@ -231,11 +232,8 @@ static void do_describe(struct daemon *d, const struct request *r, struct reply 
                 /* Long ones come by rules.show. */
                 if (buf_len(&rules) < CHAN_MESSAGE_BYTES / 4)
                         json_object_set_new(answer, "rules", json_stringn((const char *)buf_slice(&rules).p, buf_len(&rules)));
-                if (buf_len(&text) < CHAN_MESSAGE_BYTES / 4)
-                        json_object_set_new(answer, "text", json_stringn((const char *)buf_slice(&text).p, buf_len(&text)));
         }
         reply_send(d, reply, answer, NULL, 0);
-        buf_fini(&text);
         buf_fini(&rules);
 }
 

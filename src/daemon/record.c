@@ -196,6 +196,7 @@ static void on_events(evutil_socket_t fd, short what, void *ctx)
 {
         struct record_door *r = ctx;
         struct workspace *ws = r->ws;
+        const char *name = r->name;
         size_t room = DAEMON_EVENT_BYTES - buf_len(&r->bytes);
         uint8_t *to = buf_reserve(&r->bytes, room);
         ssize_t n;
@@ -212,7 +213,7 @@ static void on_events(evutil_socket_t fd, short what, void *ctx)
                 return;
         }
         record_door_close(r);
-        session_events_ended(ws);
+        session_events_ended(ws, name);
 }
 
 int record_door_open(struct record_door *r, struct workspace *ws, const char *name, int fd)

@@ -170,11 +170,11 @@ void session_lost(struct workspace *ws, struct program *p, const char *why)
         check_gone(s);
 }
 
-void session_events_ended(struct workspace *ws)
+void session_events_ended(struct workspace *ws, const char *door)
 {
-        /* The records' end alone is no failure: the channel says what happened. But a door without records must not go on. */
+        /* A door without records must not go on, whether it still lives or not. */
         if (ws->session && ws->state != WS_STOPPING)
-                session_fail(ws, "a door stopped to report its decisions; the way out of the workspace is closed");
+                session_fail(ws, "the %s door ended, or reports its decisions no more; the way out of the workspace is closed", door);
         else if (ws->session)
                 check_gone(ws->session);
 }

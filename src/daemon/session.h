@@ -81,7 +81,7 @@ void session_fail_code(struct workspace *ws, enum request_error code, const char
 
 /* Something of it ended. */
 void session_lost(struct workspace *ws, struct program *p, const char *why);
-void session_events_ended(struct workspace *ws);
+void session_events_ended(struct workspace *ws, const char *door);
 /* From brome-spawn. True when `id` was one of this session's. */
 bool session_exited(struct workspace *ws, uint64_t id, int status, const char *never_ran);
 

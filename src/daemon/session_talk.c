@@ -268,8 +268,8 @@ void session_advance(struct session *s)
         workspace_state(ws, WS_RUNNING, NULL);
         record_flush(ws->daemon);
         reply_send(ws->daemon, &s->opener,
-                   json_pack("{s:s, s:s, s:I, s:O*}", "op", "session", "workspace", ws->name, "session", (json_int_t)s->number, "isolation",
-                             s->isolation), NULL, 0);
+                   json_pack("{s:s, s:s, s:I, s:O*, s:O*}", "op", "session", "workspace", ws->name, "session", (json_int_t)s->number, "limits",
+                             json_object_get(s->isolation, "limits"), "warnings", json_object_get(s->isolation, "warnings")), NULL, 0);
 }
 
 static bool heard_progress(struct program *p, struct chan_msg *msg)

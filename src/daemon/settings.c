@@ -132,12 +132,19 @@ json_t *settings_errors(const struct diags *errors)
         json_t *list = json_array();
 
         for (size_t i = 0; list && i < errors->count; i++) {
-                const struct diag *e = &errors->list[i];
-                json_t *item = json_pack("{s:s, s:i, s:i, s:s, s:s, s:i}", "file", e->file, "line", (int)e->line, "column", (int)e->column, "message",
-                                         e->message, "source", e->source, "caret", (int)e->caret);
+                static struct diags one; /* large */
+                struct buf text;
+                json_t *item;
+
+                one.count = one.total = 1;
+                one.list[0] = errors->list[i];
+                buf_init(&text, 0);
+                diags_print(&one, &text);
                 /* Texts are printable by contract; what is no UTF-8 all the same is left out. */
-                if (item && json_array_append_new(list, item) < 0)
-                        break;
+                item = json_stringn((const char *)buf_slice(&text).p, buf_len(&text));
+                if (item)
+                        json_array_append_new(list, item);
+                buf_fini(&text);
         }
         return list;
 }

@@ -42,7 +42,7 @@ int settings_guard(const struct daemon *d, const struct settings *s, const struc
 int settings_plan(const struct daemon *d, const struct settings *s, const struct config_workspace *w, json_t *plan, struct err *err)
         __attribute__((warn_unused_result));
 
-/* One line of all diagnostics' first, and the whole list as JSON strings "file:line:column: message". */
+/* The first of the diagnostics as one line; and the whole list as JSON texts as diags_print makes them: place, message, line, caret. */
 void settings_first(const struct diags *errors, struct err *err);
 json_t *settings_errors(const struct diags *errors);
 

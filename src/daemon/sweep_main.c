@@ -100,10 +100,10 @@ static long clean(int fd, bool lifting)
         return left;
 }
 
-/* One pass over the top folder: empties each subfolder and removes it. Returns entries left, *progress when anything went. */
+/* One pass over the top folder: empties each subfolder and removes it. Returns the entries it met; *progress when one of them went. */
 static long pass(bool *progress)
 {
-        long left = 0;
+        long met = 0;
         int fd = openat(TOP, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *d = fd < 0 ? NULL : fdopendir(fd);
         struct dirent *e;
@@ -115,6 +115,7 @@ static long pass(bool *progress)
 
                 if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
                         continue;
+                met++;
                 if (unlinkat(TOP, e->d_name, 0) == 0 || unlinkat(TOP, e->d_name, AT_REMOVEDIR) == 0) {
                         *progress = true;
                         continue;
@@ -122,11 +123,9 @@ static long pass(bool *progress)
                 sub = enter(TOP, e->d_name);
                 if (sub >= 0 && clean(sub, true) == 0 && unlinkat(TOP, e->d_name, AT_REMOVEDIR) == 0)
                         *progress = true;
-                else
-                        left++;
         }
         closedir(d);
-        return left;
+        return met;
 }
 
 int main(void)
@@ -143,6 +142,7 @@ int main(void)
                 log_error("not started by bromed, or not sealed: %s", err.text);
                 return 1;
         }
+        /* Until a pass meets nothing: what was moved up during one is met in the next. */
         while (left && progress) {
                 progress = false;
                 left = pass(&progress);
