@@ -101,8 +101,8 @@ struct guard_range guard_judge(const struct addr *a)
         static const uint8_t translated[16] = { [8] = 0xff, [9] = 0xff };
         struct guard_range r = judge_table(a);
 
-        if (addr_is_v4(a))
-                return r;
+        if (addr_is_v4(a) || (r.class != GUARD_PUBLIC && has_prefix(a, compatible, 96)))
+                return r; /* :: and ::1 are no IPv4 addresses */
         if (has_prefix(a, nat64, 96) || has_prefix(a, compatible, 96) || has_prefix(a, translated, 96))
                 worse(&r, carried(a, 12, 13, 14, 15, 0));
         else if (has_prefix(a, nat64_local, 48))

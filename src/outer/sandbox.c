@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -23,6 +24,9 @@ static int become_nobody(struct err *err)
 
         if (geteuid() != 0)
                 return 0;
+        /* The bounding set goes while there is the right to empty it. */
+        for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
+                (void)!prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
         if (setgroups(0, &none) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0) {
                 if (errno == EINVAL || errno == EPERM)
                         return 0;
