@@ -94,7 +94,7 @@ static int append(struct journal *j, const struct journal_entry *entry, bool may
         int rc;
 
         if (!tenant_get(j, entry->workspace, &index))
-                return -1;
+                return entry->workspace.n > JOURNAL_WORKSPACE_BYTES || j->tenant_count >= JOURNAL_WORKSPACES ? -2 : -1;
         e.present &= ~(1u << EVENT_DOOR);
         e.text[EVENT_DOOR] = SLICE_EMPTY;
         event_text(&e, EVENT_DOOR, slice_str(entry->door ? entry->door : "bromed"));
@@ -189,8 +189,10 @@ int journal_append_sync(struct journal *j, const struct journal_entry *entry)
         size_t before = buf_len(&j->queue);
         uint64_t queued = j->queued;
 
-        if (j->failed || append(j, entry, false) < 0)
-                return -1;
+        int rc = j->failed ? -1 : append(j, entry, false);
+
+        if (rc < 0)
+                return rc;
         if (write_out(j, true) == 0)
                 return 0;
         j->queue.end = j->queue.start + before;
@@ -385,10 +387,10 @@ struct journal *journal_open(const struct journal_options *options, struct err *
                 j->quota[c].bytes = options->quota[c].bytes ? options->quota[c].bytes : default_quota[c].bytes;
         }
         if (open_all(j, options, err) < 0) {
-                j->failed = true; /* nothing more is written */
                 journal_close(j);
                 return NULL;
         }
+        j->opened = true;
         return j;
 }
 
@@ -396,7 +398,7 @@ void journal_close(struct journal *j)
 {
         if (!j)
                 return;
-        if (!j->failed) {
+        if (j->opened && journal_retry(j) == 0) {
                 (void)!counts_out(j, INT64_MAX);
                 tell_pruned(j, true);
                 (void)!write_out(j, true);

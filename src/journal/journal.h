@@ -61,7 +61,7 @@ struct journal;
  * missing key where there are records. A tail that was cut since the last time is no refusal: the loss is marked in the journal for ever
  * (verify reports it), noted, and the chain goes on. NULL with the reason. */
 struct journal *journal_open(const struct journal_options *options, struct err *err) __attribute__((warn_unused_result));
-/* Flushes to disk and closes. NULL is fine. */
+/* Flushes to disk (trying once more when it could not be written) and closes. NULL is fine. */
 void journal_close(struct journal *j);
 
 struct journal_entry {
@@ -71,7 +71,8 @@ struct journal_entry {
         const struct event *event; /* borrowed for the call */
 };
 
-/* Takes a record. From a door, identical refusals are coalesced. 0; -1: the queue is full or the entry is malformed, nothing taken. */
+/* Takes a record. From a door, identical refusals are coalesced. 0; -1: the queue is full (or memory is), nothing taken, try again after a
+ * flush; -2: can never be taken (the workspace's name is too long, there are too many). */
 int journal_append(struct journal *j, const struct journal_entry *entry) __attribute__((warn_unused_result));
 /* Writes everything queued and this record, and returns 0 once it would survive a power cut. -1: it is *not* recorded (what was queued
  * before stays queued); do not let the decision take effect. Never coalesced. */

@@ -67,6 +67,7 @@ struct journal {
         struct journal_quota quota[JOURNAL_CLASS_COUNT];
         int64_t told_ms; /* when quotas were last reported */
 
+        bool opened; /* journal_open succeeded: closing writes */
         bool failed;
         int64_t failed_us;
         struct err why;

@@ -110,7 +110,8 @@ void json_text(struct json_writer *w, const char *key, struct slice value)
 void json_number(struct json_writer *w, const char *key, uint64_t value)
 {
         put_key(w, key);
-        (void)!buf_addf(w->out, "%" PRIu64, value);
+        /* Beyond a signed 64-bit number common parsers give up; only a door that lies counts so far. */
+        (void)!buf_addf(w->out, "%" PRIu64, value > INT64_MAX ? (uint64_t)INT64_MAX : value);
 }
 void json_flag(struct json_writer *w, const char *key, bool value)
 {

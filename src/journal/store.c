@@ -17,8 +17,7 @@ static const char *const statement_text[ST_COUNT] = {
         [ST_SYNC_FULL] = "PRAGMA synchronous=FULL",
         [ST_RECORD] = "INSERT INTO record(seq, time_us, workspace, session, class, body, mac) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         [ST_WORKSPACE] = "INSERT INTO workspace(id, name, sessions) VALUES(?1, ?2, ?3) ON CONFLICT(id) DO UPDATE SET sessions = ?3",
-        [ST_USAGE] = "INSERT INTO usage(workspace, class, rows, bytes) VALUES(?1, ?2, ?3, ?4)"
-                     " ON CONFLICT(workspace, class) DO UPDATE SET rows = ?3, bytes = ?4",
+        [ST_USAGE] = "INSERT OR REPLACE INTO usage(workspace, class, rows, bytes) VALUES(?1, ?2, ?3, ?4)",
         [ST_PROBE] = "INSERT OR REPLACE INTO probe(id, time_us) VALUES(1, ?1)",
         [ST_OLDEST] = "SELECT seq, length(body), mac FROM record WHERE workspace = ?1 AND class = ?2 ORDER BY seq",
         [ST_DELETE] = "DELETE FROM record WHERE seq = ?1",

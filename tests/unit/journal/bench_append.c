@@ -11,6 +11,7 @@ enum { RECORDS = 200000 };
 static void run(struct place *p, size_t batch)
 {
         int64_t start = clock_mono_us(), us;
+        clock_t cpu = clock();
 
         place_open(p);
         for (uint64_t i = 0; i < RECORDS; i++) {
@@ -21,7 +22,8 @@ static void run(struct place *p, size_t batch)
         }
         place_close(p);
         us = clock_mono_us() - start;
-        printf("append, %4zu a flush: %6.2f us a record\n", batch, (double)us / RECORDS);
+        cpu = clock() - cpu;
+        printf("append, %4zu a flush: %6.2f us a record, %6.2f us of CPU\n", batch, (double)us / RECORDS, (double)cpu / RECORDS);
 }
 
 static int nothing(void *ctx, const struct row *row)
