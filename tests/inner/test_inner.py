@@ -306,6 +306,8 @@ def bodies_up_and_down(r, c):
         p = c.rig.guest("sh", "-c", "head -c 20000000 /dev/urandom | tee /tmp/rig.in | curl -sS -m 60 %s --cacert %s --resolve example.org:443:%s -T - https://example.org/echo | cmp - /tmp/rig.in && echo same" %
                         (v, r.ca_cert, c.addr("example.org")))
         assert p.stdout == b"same\n", p
+    if "asan" in sys.argv[1]:
+        return
     rss = [l for l in open("/proc/%d/status" % r.inner.pid) if l.startswith("VmHWM")]
     assert int(rss[0].split()[1]) < 32 * 1024, rss
 
@@ -481,7 +483,10 @@ def frozen(r, c):
     r.ask({"op": "refuse", "reason": "frozen"})
     assert closed(s)
     assert "SERVFAIL" in c.dig("example.org")
-    assert closed(c.connect("198.18.1.0", 443))
+    try:
+        assert closed(c.connect("198.18.1.0", 443))
+    except ConnectionResetError:
+        pass
     r.ask({"op": "admit"})
     assert c.curl("https://example.org/").returncode == 0
     st = r.ask({"op": "stats"})
