@@ -52,3 +52,9 @@ int share_stat(int dirfd, const char *relative, struct stat *st)
         errno = saved;
         return r;
 }
+
+int share_open_from_root(int root_fd, const char *path)
+{
+        struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+        return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+}

@@ -8,7 +8,7 @@
  *   1. share_check (every kind), share_config_inside (read-write only)
  *   2. read-write: share_protected → one read-only bind mount, private copy or pin for each path it names; share_snapshot_take
  *   3. mounts the descriptor itself, not recursively (mounts below the share stay outside; the scans do not enter them either)
- *   4. at the end: share_git_config_carry for each private copy, share_snapshot_compare for the list of changed files
+ *   4. at the end: share_snapshot_compare for the list of changed files, then share_git_config_carry for each private copy
  * Overlays are in overlay.h. Nothing here prints; text of files and names is raw: show it through esc(). */
 #ifndef BROME_SHARE_SHARE_H
 #define BROME_SHARE_SHARE_H

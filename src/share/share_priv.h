@@ -7,6 +7,8 @@
 
 /* The folder that holds the last component (O_PATH), *name pointing into relative; -1 with errno. Close it. */
 int share_open_parent(int dirfd, const char *relative, const char **name) __attribute__((warn_unused_result));
+/* A folder by its canonical path, through mounts but no links. */
+int share_open_from_root(int root_fd, const char *path) __attribute__((warn_unused_result));
 /* lstat beneath. */
 int share_stat(int dirfd, const char *relative, struct stat *st) __attribute__((warn_unused_result));
 
@@ -29,5 +31,8 @@ int share_walk(int root_fd, share_walk_fn *fn, share_leave_fn *leave, void *arg,
 
 /* Pattern match of protected.tbl and changed.tbl on one name: '*' any text; letters of either case, as some file systems have it. */
 bool share_name_matches(const char *pattern, const char *name, size_t name_bytes);
+
+/* As share_protected_reason, knowing what it is: a folder called .git is a repository, a file of that name says where one is. */
+const char *share_protected_match(const char *relative, bool is_directory);
 
 #endif
