@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -106,11 +109,30 @@ static int make_private(const char *path, struct err *err)
         return 0;
 }
 
-sqlite3 *schema_open(const char *path, enum schema_mode mode, struct err *err)
+/* SQLITE_OPEN_NOFOLLOW refuses a link anywhere in the path, but a home may well lie behind one: the folder is resolved first. */
+static int resolve(char out[PATH_MAX], const char *path, struct err *err)
+{
+        char folder[PATH_MAX], real[PATH_MAX];
+        const char *name = strrchr(path, '/');
+        int n = name ? snprintf(folder, sizeof(folder), "%.*s", (int)(name - path) + 1, path) : snprintf(folder, sizeof(folder), "./");
+
+        name = name ? name + 1 : path;
+        if (n < 0 || n >= (int)sizeof(folder))
+                return err_set(err, "the path of the state folder is too long");
+        if (!realpath(folder, real))
+                return errno == ENOENT ? err_set(err, "no journal yet (%s)", path) : err_sys(err, errno, "%s", folder);
+        n = snprintf(out, PATH_MAX, "%s/%s", real, name);
+        return n > 0 && n < PATH_MAX ? 0 : err_set(err, "the path of the state folder is too long");
+}
+
+sqlite3 *schema_open(const char *given, enum schema_mode mode, struct err *err)
 {
         int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | (mode == SCHEMA_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE);
+        char path[PATH_MAX];
         sqlite3 *db = NULL;
 
+        if (resolve(path, given, err) < 0)
+                return NULL;
         if (mode == SCHEMA_CREATE && make_private(path, err) < 0)
                 return NULL;
         if (access(path, F_OK) < 0) {
