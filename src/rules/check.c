@@ -88,30 +88,67 @@ static void check_tables(const struct program *prog, struct ruleset *rs, struct 
 
 static bool is_uninspected(const struct rule *r) { return r->action == RULE_ALLOW && (r->proto == PROTO_TLS || r->proto == PROTO_TCP); }
 
-static void check_uninspected(const struct program *prog, const struct ruleset *rs, struct diags *errors)
-{
-        size_t conditional = 0;
+/* The conditional rules so far, with what tells most pairs apart at once. */
+struct conditional {
+        const struct rule *rule;
+        uint16_t lo, hi;  /* span of its ports */
+        uint32_t last;    /* hash of the last two labels when all its targets are one name or pattern; 0: look closer */
+};
 
-        for (size_t i = 0; i < rs->count; i++) {
-                const struct rule *r = &rs->rules[i];
-                if (rule_is_conditional(r)) {
-                        conditional++;
+/* Names that overlap end in the same two labels: a pattern's base has two at least, or it would be a public suffix. */
+static uint32_t last_labels(const struct rule *r)
+{
+        const struct target *t = &r->targets[0];
+        unsigned dots = 0;
+        size_t i = t->name.n;
+
+        if (r->target_count != 1 || t->kind == TARGET_ANY || t->kind == TARGET_CIDR || t->kind == TARGET_TABLE)
+                return 0;
+        while (i && (t->name.p[i - 1] != '.' || ++dots < 2))
+                i--;
+        return index_hash(slice_skip(t->name, i)) | 1;
+}
+
+static struct conditional conditional_of(const struct rule *r)
+{
+        return (struct conditional){ r, r->ports[0].lo, r->ports[r->port_count - 1].hi, last_labels(r) };
+}
+
+static void check_against(const struct program *prog, const struct conditional *list, size_t count, const struct rule *r, struct diags *errors)
+{
+        struct conditional own = conditional_of(r);
+
+        for (size_t i = 0; i < count; i++) {
+                const struct conditional *c = &list[i];
+                if (c->lo > own.hi || c->hi < own.lo || (c->last && own.last && c->last != own.last))
                         continue;
-                }
-                if (!conditional || !is_uninspected(r))
+                if (!ports_overlap(c->rule, r) || !targets_overlap(c->rule, r))
                         continue;
-                for (size_t j = 0; j < i; j++) {
-                        const struct rule *e = &rs->rules[j];
-                        if (!rule_is_conditional(e) || !ports_overlap(e, r) || !targets_overlap(e, r))
-                                continue;
-                        diag_at(prog, errors, r->at, "this rule passes bytes unseen where an earlier `web` rule looks at %s: nobody could tell which one holds",
-                                e->path.n ? "the path" : "the request");
-                        break;
-                }
+                diag_at(prog, errors, r->at, "this rule passes bytes unseen where an earlier `web` rule looks at %s: nobody could tell which one holds",
+                        c->rule->path.n ? "the path" : "the request");
+                return;
         }
 }
 
-void check_ruleset(const struct program *prog, struct ruleset *rs, struct diags *errors)
+static void check_uninspected(struct program *prog, const struct ruleset *rs, struct diags *errors)
+{
+        struct conditional *list = arena_alloc_array(&prog->arena, rs->count, sizeof(*list));
+        size_t count = 0;
+
+        if (!list) {
+                diag_at(prog, errors, UINT32_MAX, "out of memory");
+                return;
+        }
+        for (size_t i = 0; i < rs->count; i++) {
+                const struct rule *r = &rs->rules[i];
+                if (rule_is_conditional(r))
+                        list[count++] = conditional_of(r);
+                else if (is_uninspected(r))
+                        check_against(prog, list, count, r, errors);
+        }
+}
+
+void check_ruleset(struct program *prog, struct ruleset *rs, struct diags *errors)
 {
         size_t before = errors->total;
 

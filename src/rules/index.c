@@ -168,6 +168,36 @@ static void look_up_addr(struct candidates *c, const struct addr *a, enum cursor
                 }
 }
 
+/* The IPv4 address that an IPv6 address stands for, where a translator or a tunnel would go there: NAT64 (RFC 6052, 8215), 6to4 (RFC 3056),
+ * Teredo (RFC 4380), ISATAP (RFC 5214), IPv4-compatible (RFC 4291). */
+static bool embedded_v4(const struct addr *a, struct addr *out)
+{
+        static const uint8_t nat64[12] = { 0, 0x64, 0xff, 0x9b }, local_nat64[6] = { 0, 0x64, 0xff, 0x9b, 0, 1 }, compatible[12] = { 0 }, teredo[4] = { 0x20, 1 };
+        const uint8_t *b = a->b;
+        bool isatap = (b[8] & 0xfd) == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe;
+        uint32_t low = (uint32_t)b[12] << 24 | (uint32_t)b[13] << 16 | (uint32_t)b[14] << 8 | b[15];
+
+        if (memcmp(b, nat64, 12) == 0 || memcmp(b, local_nat64, 6) == 0 || memcmp(b, compatible, 12) == 0 || isatap)
+                *out = addr_v4(low);
+        else if (memcmp(b, teredo, 4) == 0)
+                *out = addr_v4(~low);
+        else if (b[0] == 0x20 && b[1] == 2)
+                *out = addr_v4((uint32_t)b[2] << 24 | (uint32_t)b[3] << 16 | (uint32_t)b[4] << 8 | b[5]);
+        else
+                return false;
+        return true;
+}
+
+/* SECURITY: a deny by IPv4 address holds for its IPv6 spellings too. What only was found this way never allows. */
+static void look_up_both(struct candidates *c, const struct addr *a, enum cursor_origin origin)
+{
+        struct addr v4;
+
+        look_up_addr(c, a, origin);
+        if (!addr_is_v4(a) && embedded_v4(a, &v4))
+                look_up_addr(c, &v4, FROM_RESOLVED);
+}
+
 void candidates_init(struct candidates *c, const struct index *ix, struct slice name, const struct addr *literal, const struct addr *resolved)
 {
         c->index = ix;
@@ -176,9 +206,9 @@ void candidates_init(struct candidates *c, const struct index *ix, struct slice 
         if (name.n) {
                 look_up_name(c, name);
                 if (resolved)
-                        look_up_addr(c, resolved, FROM_RESOLVED);
+                        look_up_both(c, resolved, FROM_RESOLVED);
         } else if (literal) {
-                look_up_addr(c, literal, FROM_LITERAL);
+                look_up_both(c, literal, FROM_LITERAL);
         }
 }
 

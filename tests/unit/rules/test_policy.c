@@ -175,6 +175,15 @@ static const struct flow_case flow_cases[] = {
         { "deny any ::/0\ndefault allow", NULL, "10.0.0.1", NULL, 22, FLOW_TCP, FLOW_INSPECT_OR_SPLICE, false },
         { "deny any ::/0\ndefault allow", NULL, "2001:db8::1", NULL, 22, FLOW_TCP, FLOW_DENY, false },
         { "allow web a.example", NULL, NULL, NULL, 443, FLOW_TCP, FLOW_DENY, false },
+        /* IPv6 spellings of a denied IPv4 address */
+        { "deny any 10.0.0.0/8\nallow web any", "a.example", NULL, "64:ff9b::10.0.0.1", 443, FLOW_TCP, FLOW_DENY, false },
+        { "deny any 10.0.0.0/8\nallow web any", "a.example", NULL, "64:ff9b:1::10.0.0.1", 443, FLOW_TCP, FLOW_DENY, false },
+        { "deny any 10.0.0.0/8\nallow web any", "a.example", NULL, "2002:a00:1::1", 443, FLOW_TCP, FLOW_DENY, false },
+        { "deny any 10.0.0.0/8\nallow web any", "a.example", NULL, "2001::f5ff:fffe", 443, FLOW_TCP, FLOW_DENY, false },
+        { "deny any 10.0.0.0/8\nallow web any", "a.example", NULL, "::10.0.0.1", 443, FLOW_TCP, FLOW_DENY, false },
+        { "deny any 10.0.0.0/8\nallow web any", NULL, "fe80::200:5efe:10.0.0.1", NULL, 443, FLOW_TCP, FLOW_DENY, false },
+        { "allow web 10.0.0.0/8", NULL, "64:ff9b::10.0.0.1", NULL, 443, FLOW_TCP, FLOW_DENY, false },
+        { "allow web 64:ff9b::/96", NULL, "64:ff9b::10.0.0.1", NULL, 443, FLOW_TCP, FLOW_INSPECT, true },
         /* private addresses */
         { "allow web private.example", "private.example", NULL, NULL, 443, FLOW_TCP, FLOW_INSPECT, true },
         { "allow web .private.example", "private.example", NULL, NULL, 443, FLOW_TCP, FLOW_INSPECT, false },
