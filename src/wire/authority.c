@@ -112,7 +112,7 @@ static bool flow_has(const struct claims *c, const struct authority *a, bool wit
         for (size_t i = 0; i < c->flow_n; i++)
                 if (with_port ? authority_eq(&c->flow[i], a) : authority_same_host(&c->flow[i], a))
                         return true;
-        return c->flow_n == 0;
+        return c->any_flow;
 }
 
 enum wire_reason authority_agree(const struct claims *c, struct authority *out)

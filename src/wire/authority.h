@@ -36,13 +36,14 @@ struct slice authority_print(char out[AUTHORITY_TEXT_BYTES], const struct author
 struct claims {
         const struct authority *flow; /* where the guest's connection goes: the names (or the address) its destination stands for */
         size_t flow_n;                /* several under `dns real`; one of them must fit */
+        bool any_flow;                /* nothing is known of the flow (the link): the other claims must still agree */
         const struct authority *sni;
         const struct authority *host;   /* Host */
         const struct authority *pseudo; /* :authority */
         const struct authority *target; /* absolute form or CONNECT */
 };
 /* WIRE_OK and the one authority, or which claim disagrees. At least one of host, pseudo, target must be made (else HOST_MISSING).
- * flow_n 0: nothing is known of the flow; every claim made must still agree. Ports: host, pseudo and target against the flow's. */
+ * Ports: host, pseudo and target against the flow's. */
 enum wire_reason authority_agree(const struct claims *c, struct authority *out) __attribute__((warn_unused_result));
 
 #endif

@@ -12,6 +12,10 @@
 #define FIELDS_MAX 128             /* per head; browsers and agents stay below 60 */
 #define FIELD_LINE_BYTES_MAX 8192  /* one field line, as nginx and haproxy; cookies and tokens fit */
 #define HEAD_BYTES_MAX 65536       /* start line and fields together */
+/* An HTTP/2 block has pseudo-headers and, on the link, a door's own fields besides; and a canonical target may be thrice as long as
+ * what came. So what one door accepts, the next one does. */
+#define BLOCK_FIELDS_MAX (FIELDS_MAX + 16)
+#define BLOCK_BYTES_MAX (HEAD_BYTES_MAX + 2 * FIELD_LINE_BYTES_MAX)
 #define METHOD_BYTES_MAX 24        /* longest registered: UPDATEREDIRECTREF (17) */
 
 struct header {
@@ -42,7 +46,8 @@ bool field_is_hop(struct slice name);   /* hop-by-hop: never forwarded (RFC 9110
 bool field_is_no_trailer(struct slice name); /* must not stand in a trailer (RFC 9110 §6.5.1) */
 /* `content_length` and the like: CGI origins read `_` as `-`. */
 bool field_is_alias(struct slice name);
-/* x-http-method-override and its kin, `_` read as `-`: the origin may run another method than the one judged. */
+/* x-http-method-override, x-original-url and their kin, `_` read as `-`: the origin may run another method, or serve another path,
+ * than the one judged. */
 bool field_is_override(struct slice name);
 
 /* One "name: value" line without its CRLF, strictly (RFC 9112 §5). The slices borrow from line; the name keeps its case. */

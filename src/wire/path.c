@@ -296,8 +296,8 @@ bool query_has_override(struct slice query)
                 uint8_t name[3 * OVERRIDE_KEY_LONGEST];
                 size_t n;
 
-                if (key.n > sizeof(name))
-                        continue;
+                if (key.n == 0 || key.n > sizeof(name) || !strchr("_hHxX$%-", key.p[0]) || !key.p[0])
+                        continue; /* nearly all */
                 n = query_decode(name, key);
                 for (size_t i = 0; i < n; i++)
                         name[i] = name[i] == '-' ? '_' : ascii_lower(name[i]);

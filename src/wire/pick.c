@@ -98,15 +98,17 @@ enum wire_reason cookies_join(struct arena *a, struct picked *p)
                         p->out.at[kept++] = f;
                         continue;
                 }
-                if (first) {
-                        memcpy(bytes + n, "; ", 2);
-                        n += 2;
-                } else {
+                if (!first) {
                         first = &p->out.at[kept++];
                         *first = f;
                 }
-                if (f.value.n)
-                        memcpy(bytes + n, f.value.p, f.value.n);
+                if (f.value.n == 0) /* else the result would end or begin in a space */
+                        continue;
+                if (n) {
+                        memcpy(bytes + n, "; ", 2);
+                        n += 2;
+                }
+                memcpy(bytes + n, f.value.p, f.value.n);
                 n += f.value.n;
         }
         if (first)
@@ -139,9 +141,9 @@ enum wire_reason field_check_h2(const struct header *f)
 
 enum wire_reason block_check(const struct headers *block)
 {
-        size_t left = HEAD_BYTES_MAX;
+        size_t left = BLOCK_BYTES_MAX;
 
-        if (block->n > FIELDS_MAX)
+        if (block->n > BLOCK_FIELDS_MAX)
                 return WIRE_TOO_MANY_FIELDS;
         for (size_t i = 0; i < block->n; i++) {
                 const struct header *f = &block->at[i];

@@ -33,7 +33,7 @@ static enum wire_reason request_place(struct arena *a, const struct h1_head *h, 
                                       struct request *out)
 {
         struct authority host, target;
-        struct claims claims = { .flow = f->to, .flow_n = f->to_n, .sni = f->sni };
+        struct claims claims = { .flow = f->to, .flow_n = f->to_n, .any_flow = f->link, .sni = f->sni };
         struct slice path = h->target, authority = SLICE_EMPTY;
         enum wire_reason why = WIRE_OK;
 

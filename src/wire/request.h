@@ -32,7 +32,7 @@ struct request {
         struct slice protocol; /* token of the Upgrade or :protocol */
         struct slice ws_key;   /* Sec-WebSocket-Key as sent; empty from HTTP/2: set one (ws_key) before request_to_h1 */
         bool expect_continue;  /* there is a body and the client waits for 100 */
-        bool override;         /* a field or query key asks the origin for another method */
+        bool override;         /* a field or query key asks the origin for another method (or a field for another path) */
         bool te_trailers;      /* TE: trailers was sent; written again */
         bool keep_alive;       /* HTTP/1.x: the client will go on */
         uint8_t version;       /* 10, 11 or 20 */
@@ -41,7 +41,7 @@ struct request {
 /* What is known before the request: the connection it comes on. */
 struct request_flow {
         enum scheme scheme; /* HTTPS when TLS was ended */
-        const struct authority *to; /* as claims.flow */
+        const struct authority *to; /* as claims.flow; without one, every request is refused, but on the link */
         size_t to_n;
         const struct authority *sni; /* NULL: none sent */
         bool link; /* between the doors (HTTP/2 only): the scheme is that of :scheme, any :protocol may be named, plain CONNECT is

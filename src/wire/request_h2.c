@@ -96,7 +96,7 @@ static enum wire_reason place_h2(struct arena *a, const struct pseudos *ps, cons
                                  struct request *out)
 {
         struct authority host, pseudo;
-        struct claims claims = { .flow = f->to, .flow_n = f->to_n, .sni = f->sni };
+        struct claims claims = { .flow = f->to, .flow_n = f->to_n, .any_flow = f->link, .sni = f->sni };
         enum wire_reason why = scheme_take(ps, f, &out->scheme);
 
         if (why == WIRE_OK && p->hosts > 1)

@@ -30,8 +30,11 @@ static void dump(bool request, struct slice in)
                 why = h1_framing(&h, SLICE_LIT("GET"), &f);
         if (step == WIRE_DONE && why == WIRE_OK && request) {
                 struct request req;
-                struct request_flow flow = { .scheme = h.target.n > 4 && ascii_lower(h.target.p[4]) == 's' ? SCHEME_HTTPS : SCHEME_HTTP };
+                struct authority to = { .port = 1 };
+                struct request_flow flow = { .to = &to, .to_n = 1, .scheme = h.target.n > 4 && ascii_lower(h.target.p[4]) == 's' ? SCHEME_HTTPS : SCHEME_HTTP };
 
+                if (authority_parse(&a, headers_value(&h.headers, "host"), flow.scheme, &to) != WIRE_OK)
+                        to.port = 1; /* refused below */
                 why = request_from_h1(&a, &h, &flow, &req);
         }
         if (step == WIRE_MORE) {

@@ -100,16 +100,19 @@ static const struct story stories[] = {
         { "192.0.2.1", NULL, NULL, "a.example", NULL, NULL, WIRE_HOST_DISAGREES },
         { "192.0.2.1", NULL, "a.example", "a.example", NULL, NULL, WIRE_SNI_DISAGREES },
         { "a.example", NULL, NULL, "192.0.2.1", NULL, NULL, WIRE_HOST_DISAGREES },
+        { NULL, NULL, NULL, "a.example", NULL, NULL, WIRE_HOST_DISAGREES },
         { "a.example", NULL, NULL, "xa.example", NULL, NULL, WIRE_HOST_DISAGREES },
         { "a.example", NULL, NULL, "a.example.evil", NULL, NULL, WIRE_HOST_DISAGREES },
 };
+
+enum { ANY_FLOW = 6 };
 
 static void one_story_or_none(void **state)
 {
         for (size_t i = 0; i < COUNT(stories); i++) {
                 const struct story *s = &stories[i];
                 struct authority flow[2], sni, host, pseudo, target, out;
-                struct claims c = { .flow = flow };
+                struct claims c = { .flow = flow, .any_flow = i == ANY_FLOW };
                 char what[16];
 
                 if (s->flow)

@@ -143,7 +143,7 @@ static void members_are_filled(void **state)
         assert_slice(buf_slice(&b), "POST /a?_method=x HTTP/1.1\r\nhost: a.example\r\ncookie: a=1; b=2\r\nte: trailers\r\nconnection: TE, close\r\n"
                                     "transfer-encoding: chunked\r\n\r\n");
         buf_fini(&b);
-        static const char *const overrides[] = { "X-HTTP-Method-Override", "x_http_method", "X-Method_Override" };
+        static const char *const overrides[] = { "X-HTTP-Method-Override", "x_http_method", "X-Method_Override", "X-Original-URL", "x_rewrite_url" };
         for (size_t i = 0; i < COUNT(overrides); i++) {
                 char text[128];
 
