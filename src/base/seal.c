@@ -26,12 +26,16 @@
 
 int seal_early(struct err *err)
 {
-        struct rlimit none = { 0, 0 };
+        struct rlimit core;
 
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_sys(err, errno, "cannot give up new privileges");
         /* SECURITY: not dumpable also keeps a process of the same user from attaching or reading /proc/PID/mem. */
-        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || getrlimit(RLIMIT_CORE, &core) < 0)
+                return err_sys(err, errno, "cannot forbid core dumps");
+        /* 1 byte: no file is that short, and it is the one value at which the kernel starts no core handler (core(5)). A workspace inherits it. */
+        core.rlim_cur = core.rlim_max = core.rlim_max > 1 ? 1 : core.rlim_max;
+        if (setrlimit(RLIMIT_CORE, &core) < 0)
                 return err_sys(err, errno, "cannot forbid core dumps");
         return 0;
 }
