@@ -34,13 +34,13 @@ struct check {
 static void good(struct finding *f, const char *what)
 {
         f->level = LEVEL_GOOD;
-        snprintf(f->what, sizeof(f->what), "%s", what);
+        snprintf(f->what, sizeof(f->what), "%.255s", what);
 }
 static void bad(struct finding *f, enum level level, const char *what, const char *fix)
 {
         f->level = level;
-        snprintf(f->what, sizeof(f->what), "%s", what);
-        snprintf(f->fix, sizeof(f->fix), "%s", fix);
+        snprintf(f->what, sizeof(f->what), "%.255s", what);
+        snprintf(f->fix, sizeof(f->fix), "%.511s", fix);
 }
 
 /* First line of a small file; "" when it cannot be read. */

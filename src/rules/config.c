@@ -150,7 +150,7 @@ void config_print(const struct config *c, struct buf *out)
         for (size_t i = 0; i < prog->table_count; i++)
                 print_table(out, &prog->tables[i]);
         for (size_t i = 0; i < prog->host_count; i++)
-                print_host(out, &prog->hosts[i], prog->sources[0].dir);
+                print_host_block(out, &prog->hosts[i], prog->sources[0].dir);
         if (prog->proxy.n) {
                 buf_add_str(out, "upstream proxy ");
                 print_string(out, prog->proxy);
@@ -192,7 +192,7 @@ struct policy *config_policy(const struct config *c, const struct config_workspa
         for (size_t i = 0; i < c->prog.table_count; i++)
                 print_table(&head, &c->prog.tables[i]);
         for (size_t i = 0; i < c->prog.host_count; i++)
-                print_host(&head, &c->prog.hosts[i], SLICE_LIT("."));
+                print_host_block(&head, &c->prog.hosts[i], SLICE_LIT("."));
         if (rules.n)
                 buf_add_slice(&body, rules);
         else

@@ -92,7 +92,7 @@ void policy_print(const struct policy *p, struct buf *out)
                 if (table_is_used(prog, &prog->tables[i]))
                         print_table(out, &prog->tables[i]);
         for (size_t i = 0; i < prog->host_count; i++)
-                print_host(out, &prog->hosts[i], prog->hosts[i].dir);
+                print_host_block(out, &prog->hosts[i], prog->hosts[i].dir);
         buf_add_str(out, "rules {\n");
         print_ruleset(out, prog->rules.rules, prog->rules.count, prog->rules.default_allow, "        ");
         buf_add_str(out, "}\n");

@@ -202,7 +202,7 @@ void print_path(struct buf *out, struct slice base_dir, struct slice dir, struct
         buf_fini(&joined);
 }
 
-void print_host(struct buf *out, const struct host_entry *h, struct slice base_dir)
+void print_host_block(struct buf *out, const struct host_entry *h, struct slice base_dir)
 {
         char text[ADDR_TEXT_BYTES];
 

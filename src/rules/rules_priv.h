@@ -163,7 +163,7 @@ void print_target(struct buf *out, const struct target *t);
 void print_rule(struct buf *out, const struct rule *r);
 void print_ruleset(struct buf *out, const struct rule *rules, size_t count, bool default_allow, const char *indent);
 void print_table(struct buf *out, const struct table *t);
-void print_host(struct buf *out, const struct host_entry *h, struct slice base_dir);
+void print_host_block(struct buf *out, const struct host_entry *h, struct slice base_dir);
 void print_path(struct buf *out, struct slice base_dir, struct slice dir, struct slice path);
 void print_size(struct buf *out, uint64_t bytes);
 const struct port_range *proto_default_ports(enum rule_proto proto, size_t *count); /* NULL, 0: none */
