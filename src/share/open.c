@@ -15,7 +15,7 @@ enum { OPEN_TRIES = 16 }; /* RESOLVE_BENEATH says EAGAIN when something was rena
 
 int share_open(int dirfd, const char *relative, int flags, mode_t mode)
 {
-        struct open_how how = { .flags = (unsigned)(flags | O_CLOEXEC | O_NOCTTY), .mode = flags & O_CREAT ? mode : 0,
+        struct open_how how = { .flags = (unsigned)(flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY)), .mode = flags & O_CREAT ? mode : 0,
                 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV };
         long r = -1;
         for (int i = 0; i < OPEN_TRIES; i++) {
