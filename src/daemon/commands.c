@@ -46,12 +46,20 @@ static struct workspace *named(struct daemon *d, const struct request *r, struct
         return ws;
 }
 
+/* A text that may have been cut within a character. */
+static json_t *text_of(const char *s)
+{
+        json_t *text = json_string(s);
+
+        return text ? text : json_string(esc_str(s));
+}
+
 static json_t *describe_short(const struct workspace *ws)
 {
         static const char *const origins[] = { [WS_FROM_CONFIG] = "config", [WS_FROM_STATE] = "made", [WS_THROW_AWAY] = "throw-away" };
 
-        return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:I}", "name", ws->name, "origin", origins[ws->origin], "state",
-                         workspace_state_name(ws->state), "reason", ws->reason, "session", (json_int_t)(ws->session ? ws->session->number : 0), "pid",
+        return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:i, s:I}", "name", ws->name, "origin", origins[ws->origin], "state",
+                         workspace_state_name(ws->state), "reason", text_of(ws->reason), "session", (json_int_t)(ws->session ? ws->session->number : 0), "pid",
                          (json_int_t)(ws->session ? ws->session->pid : 0), "since", (json_int_t)ws->since_us, "shares", (int)ws->conf->share_count,
                          "generation", (json_int_t)ws->generation);
 }
@@ -66,9 +74,9 @@ static void do_status(struct daemon *d, const struct request *r, struct reply *r
         for (size_t i = 0; i < d->workspace_count; i++)
                 json_array_append_new(list, describe_short(d->workspaces[i]));
         reply_send(d, reply,
-                   json_pack("{s:s, s:o, s:{s:b, s:s, s:s}, s:{s:s, s:I, s:s}, s:i}", "op", "status", "workspaces", list, "journal", "writable", writable,
-                             "why", writable ? "" : why.text, "damage", journal_damage(d->journal), "config", "path", d->paths.config, "generation",
-                             (json_int_t)d->settings_generation, "error", d->settings_error, "pid", (int)getpid()),
+                   json_pack("{s:s, s:o, s:{s:b, s:o, s:s}, s:{s:s, s:I, s:o}, s:i}", "op", "status", "workspaces", list, "journal", "writable", writable,
+                             "why", text_of(writable ? "" : why.text), "damage", journal_damage(d->journal), "config", "path", d->paths.config, "generation",
+                             (json_int_t)d->settings_generation, "error", text_of(d->settings_error), "pid", (int)getpid()),
                    NULL, 0);
 }
 
@@ -293,6 +301,8 @@ static void do_rules_set(struct daemon *d, const struct request *r, struct reply
                         refuse_config(d, reply, &errors);
                 else
                         reply_error(d, reply, code, err.text);
+        } else if (!(ws = workspace_find(d, r->workspace))) { /* the file was changed under our hands */
+                reply_error(d, reply, REQUEST_E_STATE, "the workspace has left the configuration meanwhile");
         } else if (ws->session) {
                 session_policy(ws, *reply, "rules set");
         } else {

@@ -170,6 +170,26 @@ static void drop_unnamed(struct daemon *d, const struct settings *s)
         }
 }
 
+/* Throw-away ones rest on the configuration's hosts and tables too. */
+static void renew_throw_away(struct daemon *d)
+{
+        static struct diags errors;
+
+        for (size_t i = 0; i < d->workspace_count; i++) {
+                struct workspace *ws = d->workspaces[i];
+                char name[REQUEST_NAME_BYTES];
+                struct settings *s;
+
+                if (ws->origin != WS_THROW_AWAY)
+                        continue;
+                errors = (struct diags){ 0 };
+                if (registry_block_name(d, slice_str(ws->text), ws->file, name, &s, &errors) == 0)
+                        renew(ws, s);
+                else /* what it was opened with may be what the person just took away */
+                        session_fail(ws, "its rules do not fit the configuration that was read again");
+        }
+}
+
 int registry_load(struct daemon *d, struct diags *errors)
 {
         struct settings *s = settings_load(d, SLICE_EMPTY, "", NULL, errors);
@@ -188,6 +208,7 @@ int registry_load(struct daemon *d, struct diags *errors)
         drop_unnamed(d, s);
         load_configured(d, s);
         load_all_made(d);
+        renew_throw_away(d);
         return 0;
 }
 
@@ -261,6 +282,29 @@ void registry_sweep(struct daemon *d)
                 closedir(dir);
 }
 
+/* A folder that could not be emptied gets a dot in front: it is not tried again and again. */
+static void put_off(const char *path, const char *name)
+{
+        char to[PATH_MAX];
+
+        snprintf(to, sizeof(to), "%.*s.%s", (int)(strlen(path) - strlen(name)), path, name);
+        if (rename(path, to) < 0)
+                log_error("%s: %s", path, strerror(errno));
+}
+
+/* At the start the dots go. */
+static void take_up_again(const struct daemon *d)
+{
+        DIR *dir = open_folder(d, SWEEP_FOLDER);
+        struct dirent *e;
+
+        while (dir && (e = readdir(dir)))
+                if (e->d_name[0] == '.' && e->d_name[1] && e->d_name[1] != '.' && renameat(dirfd(dir), e->d_name, dirfd(dir), e->d_name + 1) < 0)
+                        log_error("%s: %s", e->d_name, strerror(errno));
+        if (dir)
+                closedir(dir);
+}
+
 bool registry_swept(struct daemon *d, uint64_t id)
 {
         for (size_t i = 0; i < DAEMON_SWEEPS; i++) {
@@ -270,8 +314,10 @@ bool registry_swept(struct daemon *d, uint64_t id)
                         continue;
                 d->sweep_ids[i] = 0;
                 d->sweeps--;
-                if (snprintf(path, sizeof(path), "%s/" SWEEP_FOLDER "/%s", d->paths.state, d->sweep_names[i]) < (int)sizeof(path) && rmdir(path) < 0)
-                        log_error("%s: %s", path, strerror(errno)); /* tried again at the next start */
+                if (snprintf(path, sizeof(path), "%s/" SWEEP_FOLDER "/%s", d->paths.state, d->sweep_names[i]) < (int)sizeof(path) && rmdir(path) < 0) {
+                        log_error("%s: %s; tried again at the next start", path, strerror(errno));
+                        put_off(path, d->sweep_names[i]);
+                }
                 if (d->sweep_again && d->spawn)
                         registry_sweep(d);
                 return true;
@@ -296,5 +342,6 @@ void registry_sweep_left_over(struct daemon *d)
         }
         if (dir)
                 closedir(dir);
+        take_up_again(d);
         registry_sweep(d);
 }

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/esc.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "daemon/bounds.h"
 #include "daemon/record.h"
 #include "rules/policy.h"
@@ -100,22 +101,6 @@ static struct settings *load_with(const struct workspace *ws, struct slice text,
                         : settings_load(ws->daemon, SLICE_EMPTY, "", &over, errors);
 }
 
-/* Other workspaces of the configuration share its new generation: the same but for this one's rules. */
-static void adopt_everywhere(struct workspace *ws, struct settings *s)
-{
-        struct daemon *d = ws->daemon;
-
-        settings_drop(d->settings);
-        d->settings = settings_keep(s);
-        d->settings_generation++;
-        for (size_t i = 0; i < d->workspace_count; i++) {
-                struct workspace *other = d->workspaces[i];
-
-                if (other->origin == WS_FROM_CONFIG && config_workspace(s->config, slice_str(other->name)))
-                        workspace_adopt(other, settings_keep(s));
-        }
-}
-
 static int keep(struct workspace *ws, struct slice text, enum request_error *code, struct err *err)
 {
         char real[PATH_MAX];
@@ -162,13 +147,14 @@ int rules_set(struct workspace *ws, struct slice rules, struct diags *errors, en
                 free(ws->text);
                 ws->text = copy;
                 copy = NULL;
-                workspace_adopt(ws, settings_keep(s));
-        } else {
-                adopt_everywhere(ws, s);
         }
+        workspace_adopt(ws, settings_keep(s));
         ws->generation++;
         note_difference(ws, buf_slice(&before), buf_slice(&after));
         rc = 0;
+        /* Somebody may have edited more of the file meanwhile: what is written there now is what counts everywhere. */
+        if (!ws->text && registry_load(ws->daemon, errors) < 0)
+                log_error("the configuration was not read again: %s", ws->daemon->settings_error);
 out:
         settings_drop(s);
         free(copy);

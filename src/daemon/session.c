@@ -130,7 +130,7 @@ void session_close(struct workspace *ws, const char *why, bool force, struct rep
         reply_error(ws->daemon, &reply, REQUEST_E_STATE, "too many wait for the end of this session");
         if (ws->state == WS_STOPPING)
                 return;
-        snprintf(s->why, sizeof(s->why), "%s", why);
+        esc_text(s->why, sizeof(s->why), slice_str(why));
         begin_stop(s, force);
 }
 
@@ -142,7 +142,7 @@ void session_fail_code(struct workspace *ws, enum request_error code, const char
                 return;
         s->failed = true;
         s->code = code;
-        snprintf(s->why, sizeof(s->why), "%s", esc_str(text));
+        esc_text(s->why, sizeof(s->why), slice_str(text));
         begin_stop(s, true);
 }
 

@@ -75,7 +75,7 @@ int session_open(struct workspace *ws, const struct session_options *o, enum req
         __attribute__((warn_unused_result));
 /* Ends it by request; `reply` is answered when everything is gone. force: no grace for the guest. */
 void session_close(struct workspace *ws, const char *why, bool force, struct reply reply);
-/* Ends it because of a failure. */
+/* Ends it because of a failure. Texts are raw: they are escaped once, here. */
 void session_fail(struct workspace *ws, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void session_fail_code(struct workspace *ws, enum request_error code, const char *text);
 

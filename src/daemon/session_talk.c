@@ -2,13 +2,13 @@
  * and anything at the wrong time, ends the session. */
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/esc.h"
 #include "daemon/bounds.h"
 #include "daemon/record.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/workspace.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -111,6 +111,7 @@ static bool heard_policy(struct program *p, struct chan_msg *msg)
         session_stage(s);
         if (due == CHANGE_INNER) {
                 change_done(s);
+                session_advance(s);
                 return true;
         }
         s->change = CHANGE_INNER;
@@ -207,7 +208,7 @@ static bool start_inner(struct session *s, const struct chan_msg *gateway)
         for (size_t i = 0; i < INNER_FDS; i++)
                 ok = ok && fds[i] >= 0;
         if (!ok)
-                session_fail(s->ws, "the files in %s cannot be opened", esc_str(s->ws->folder));
+                session_fail(s->ws, "the files in %s cannot be opened", s->ws->folder);
         ok = ok && program_send(inner(s),
                                 json_pack("{s:s, s:s, s:I, s:s, s:b, s:s, s:O}", "op", "start", "workspace", s->ws->name, "session",
                                           (json_int_t)s->number, "dns", c->dns == DNS_REAL ? "real" : "synthetic", "trace", c->trace_activity,
@@ -337,9 +338,9 @@ static bool heard_exit(struct program *p, struct chan_msg *msg)
         if (json_is_array(changed) && !s->changed)
                 s->changed = json_incref(changed);
         if (ws->state == WS_OPENING) {
-                session_fail(ws, "the guest ended while it started: %s", esc_str(chan_str(msg, "reason", "no reason given")));
+                session_fail(ws, "the guest ended while it started: %s", chan_str(msg, "reason", "no reason given"));
         } else if (ws->state != WS_STOPPING) {
-                snprintf(why, sizeof(why), "the guest ended: %s", esc_str(chan_str(msg, "reason", "no reason given")));
+                snprintf(why, sizeof(why), "the guest ended: %s", chan_str(msg, "reason", "no reason given"));
                 session_close(ws, why, true, (struct reply){ 0 });
         }
         return true;
@@ -389,6 +390,22 @@ bool session_heard_launch(struct program *p, struct chan_msg *msg) { return disp
 
 /* --- requests --- */
 
+static json_t *exec_message(const struct request *r, uint64_t id)
+{
+        return json_pack("{s:s, s:I, s:O, s:O*, s:s*, s:b, s:i, s:i}", "op", "exec", "id", (json_int_t)id, "argv", r->argv, "env", r->env, "cwd", r->cwd,
+                         "pty", r->pty, "rows", r->rows, "cols", r->cols);
+}
+
+static void exec_refused(struct workspace *ws, int e, struct reply *reply)
+{
+        if (e == EMSGSIZE)
+                reply_error(ws->daemon, reply, REQUEST_E_USAGE, "the command line or environment is too long");
+        else if (e == EAGAIN)
+                reply_error(ws->daemon, reply, REQUEST_E_STATE, "too many commands are starting in this workspace; try again");
+        else
+                reply_error(ws->daemon, reply, REQUEST_E_INTERNAL, "the launcher takes no messages");
+}
+
 void session_exec(struct workspace *ws, const struct request *r, struct reply reply)
 {
         struct session *s = ws->session;
@@ -401,15 +418,16 @@ void session_exec(struct workspace *ws, const struct request *r, struct reply re
         for (size_t i = 0; i < SESSION_EXECS_WAITING; i++) {
                 if (s->execs[i].id)
                         continue;
+                /* Not program_send: a command line that does not fit, or comes too fast, is the client's trouble and not the session's. */
+                if (chan_send(launch(s)->fd, exec_message(r, s->last_exec + 1), NULL, 0) < 0) {
+                        exec_refused(ws, errno, &reply);
+                        return;
+                }
                 s->execs[i].id = ++s->last_exec;
                 s->execs[i].reply = reply;
-                program_send(launch(s),
-                             json_pack("{s:s, s:I, s:O, s:O*, s:s*, s:b, s:i, s:i}", "op", "exec", "id", (json_int_t)s->execs[i].id, "argv", r->argv,
-                                       "env", r->env, "cwd", r->cwd, "pty", r->pty, "rows", r->rows, "cols", r->cols),
-                             NULL, 0);
                 return;
         }
-        reply_error(ws->daemon, &reply, REQUEST_E_STATE, "too many commands are starting in this workspace; try again");
+        exec_refused(ws, EAGAIN, &reply);
 }
 
 void session_freeze(struct workspace *ws, bool freeze, struct reply reply)

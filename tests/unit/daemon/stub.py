@@ -115,6 +115,15 @@ def door():
                     say({"op": "ready"})
                 if events is not None and "quiet" not in mode:
                     os.write(events, record("seen.example"))
+                if "flood" in mode:
+                    piece = b"".join(record("flood%d.example" % i) for i in range(500))
+                    os.set_blocking(events, True)
+                    for _ in range(200):
+                        at = 0
+                        while at < len(piece):
+                            at += os.write(events, piece[at:])
+                    with open(f"{PLACE}/flooded.{PROGRAM}", "w") as f:
+                        f.write("done")
             generation = msg["generation"]
         elif op in ("refuse", "admit"):
             say({"op": op})
