@@ -174,6 +174,20 @@ static void nul_is_refused(void **state)
         }
 }
 
+/* Every byte at every place of a value, against the grammar: the reader looks at eight at once. */
+static void every_byte_in_a_value(void **state)
+{
+        uint8_t value[19];
+        (void)state;
+
+        for (unsigned c = 0; c < 256; c++)
+                for (size_t at = 0; at < sizeof(value); at++) {
+                        memset(value, at % 2 ? 'a' : 0xff, sizeof(value));
+                        value[at] = (uint8_t)c;
+                        assert_int_equal(field_value_ok(slice_of(value, sizeof(value))), c == '\t' || (c >= 0x20 && c != 0x7f));
+                }
+}
+
 /* Start line, field line, number of fields and the whole are bounded, each exactly at its limit. */
 static enum wire_reason read_sized(struct arena *a, size_t target, size_t fields, size_t value)
 {
@@ -381,7 +395,7 @@ static void memory_limit_is_a_reason(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                ARENA_TEST(heads_are_read_or_refused), ARENA_TEST(fields_are_lower_case_and_trimmed), ARENA_TEST(nul_is_refused),
+                ARENA_TEST(heads_are_read_or_refused), ARENA_TEST(fields_are_lower_case_and_trimmed), ARENA_TEST(nul_is_refused), ARENA_TEST(every_byte_in_a_value),
                 ARENA_TEST(limits_hold),               ARENA_TEST(endless_line_is_refused_at_its_limit),
                 ARENA_TEST(framing_is_one_decision),   ARENA_TEST(connection_options),
                 ARENA_TEST(heads_in_a_row),            ARENA_TEST(memory_limit_is_a_reason),
