@@ -106,6 +106,16 @@ static unsigned cut_forbidden(struct door *d, enum reason reason)
         return cut;
 }
 
+static void forget_counts(struct door *d)
+{
+        for (size_t i = 0; d->rule_text && i <= d->rule_count; i++)
+                free(d->rule_text[i]);
+        free(d->rule_text);
+        free(d->hits);
+        d->rule_text = NULL;
+        d->hits = NULL;
+}
+
 static int set_policy(struct door *d, struct chan_msg *msg, struct err *err)
 {
         int fd = chan_take_fd(msg, 0);
@@ -118,10 +128,11 @@ static int set_policy(struct door *d, struct chan_msg *msg, struct err *err)
         fd_close(&fd);
         if (!p)
                 return -1;
-        free(d->hits);
+        forget_counts(d);
         d->rule_count = policy_rule_count(p);
         d->hits = calloc(d->rule_count + 1, sizeof(*d->hits));
-        if (!d->hits) {
+        d->rule_text = calloc(d->rule_count + 1, sizeof(*d->rule_text));
+        if (!d->hits || !d->rule_text) {
                 policy_free(p);
                 return err_set(err, "policy: out of memory");
         }

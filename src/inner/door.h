@@ -35,12 +35,14 @@ struct door {
         struct policy *policy;
         uint64_t generation;
         uint64_t *hits; /* by rule index, the default last */
+        char **rule_text; /* the same, made when first needed */
         size_t rule_count;
         enum reason refuse; /* NONE: new flows are admitted */
 
         int tcp, udp, raw4, raw6, icmp4, icmp6;
         struct event *listen_event;
         bool listening;
+        bool no_fds; /* accept failed for want of descriptors: not again before the next tick */
 
         struct names *names;
         struct outbox *outbox;

@@ -6,6 +6,9 @@
 #include "journal/event.h"
 #include "journal/redact.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* journal/event.h and libevent both say `struct event`: no header that defines libevent's may come in here. */
 
 static void put(struct door *d, const struct event *ev)
@@ -33,13 +36,27 @@ static void begin(struct event *ev, const struct door *d, uint64_t id, const cha
         event_num(ev, EVENT_GENERATION, d->generation);
 }
 
-static void put_rule(struct event *ev, const struct door *d, const struct policy_verdict *v, struct buf *text)
+/* The rule's canonical text, printed once a policy. */
+static struct slice rule_text(struct door *d, int rule)
 {
-        if (v->rule == POLICY_DEFAULT_RULE)
-                buf_add_str(text, "default");
-        else if (d->policy)
-                policy_rule_text(d->policy, v->rule, text);
-        event_text(ev, EVENT_RULE, buf_slice(text));
+        char **at;
+        struct buf text;
+
+        if (rule == POLICY_DEFAULT_RULE || !d->rule_text || rule >= (int)d->rule_count)
+                return SLICE_LIT("default");
+        at = &d->rule_text[rule];
+        if (!*at) {
+                buf_init(&text, 0);
+                policy_rule_text(d->policy, rule, &text);
+                *at = strndup((const char *)buf_slice(&text).p, buf_len(&text));
+                buf_fini(&text);
+        }
+        return slice_str(*at);
+}
+
+static void put_rule(struct event *ev, struct door *d, const struct policy_verdict *v)
+{
+        event_text(ev, EVENT_RULE, rule_text(d, v->rule));
         if (v->log)
                 event_num(ev, EVENT_FLAGS, EVENT_FLAG_LOG);
 }
@@ -48,20 +65,18 @@ void events_flow(struct door *d, uint64_t id, const char *protocol, const struct
                  const struct refusal *r)
 {
         struct event ev;
-        struct buf rule, suggest;
+        struct buf suggest;
         char text[ADDR_TEXT_BYTES];
 
-        buf_init(&rule, 0);
         buf_init(&suggest, 0);
         begin(&ev, d, id, protocol, r ? r->id : NULL);
         put_place(&ev, to, text);
-        put_rule(&ev, d, v, &rule);
+        put_rule(&ev, d, v);
         if (r && refusal_is_policy(v->reason)) {
                 decide_suggest_flow(to, proto, &suggest);
                 event_text(&ev, EVENT_SUGGEST, buf_slice(&suggest));
         }
         put(d, &ev);
-        buf_fini(&rule);
         buf_fini(&suggest);
 }
 
@@ -98,15 +113,15 @@ static void put_path(struct event *ev, const struct request *r, struct buf *text
 void events_request(struct exchange *x, const struct refusal *r)
 {
         struct event ev;
-        struct buf rule, suggest, path;
+        struct buf suggest, path;
         char text[ADDR_TEXT_BYTES];
 
-        buf_init(&rule, 0);
+        x->recorded = true;
         buf_init(&suggest, 0);
         buf_init(&path, 0);
         begin(&ev, x->door, x->id, x->protocol, r ? r->id : NULL);
         put_place(&ev, &x->to, text);
-        put_rule(&ev, x->door, &x->verdict, &rule);
+        put_rule(&ev, x->door, &x->verdict);
         if (x->req) {
                 event_text(&ev, EVENT_METHOD, x->req->method);
                 put_path(&ev, x->req, &path);
@@ -116,7 +131,6 @@ void events_request(struct exchange *x, const struct refusal *r)
                 event_text(&ev, EVENT_SUGGEST, buf_slice(&suggest));
         }
         put(x->door, &ev);
-        buf_fini(&rule);
         buf_fini(&suggest);
         buf_fini(&path);
 }
@@ -126,6 +140,8 @@ void events_end(const struct exchange *x)
         struct event ev;
         int64_t now = clock_mono_us();
 
+        if (!x->recorded)
+                return;
         event_init(&ev, EVENT_END);
         event_num(&ev, EVENT_ID, x->id);
         event_text(&ev, EVENT_DOOR, SLICE_LIT("inner"));

@@ -61,6 +61,7 @@ struct exchange {
         int64_t started_us, head_us;
         uint16_t status;
         char address[ADDR_TEXT_BYTES]; /* brome-address */
+        bool recorded;                 /* its verdict was: so its end is, too */
         enum reason reason;            /* of a cut or a refusal */
         struct slice detail;           /* of it, in the arena; the outer door's words */
 };

@@ -123,8 +123,10 @@ static void on_listen(evutil_socket_t listener, short what, void *arg)
                 if (fd < 0) {
                         if (errno == EINTR || errno == ECONNABORTED)
                                 continue;
-                        if (errno != EAGAIN && errno != EWOULDBLOCK)
-                                log_error("accept: %s", strerror(errno));
+                        if (errno == EAGAIN || errno == EWOULDBLOCK)
+                                return;
+                        log_error("accept: %s", strerror(errno));
+                        d->no_fds = true;
                         return;
                 }
                 flow_accept(d, fd);
@@ -139,7 +141,7 @@ int flow_listen(struct door *d)
 
 void flow_admit(struct door *d)
 {
-        bool on = d->policy && !outbox_stalled(d->outbox);
+        bool on = d->policy && !d->no_fds && !outbox_stalled(d->outbox);
 
         if (on == d->listening)
                 return;
@@ -234,6 +236,7 @@ void flow_tick(struct door *d, int64_t now_ms)
 {
         struct flow *f, *next;
 
+        d->no_fds = false;
         for (f = TAILQ_FIRST(&d->flows); f; f = next) {
                 next = TAILQ_NEXT(f, list);
                 if (f->state != FLOW_SERVED)

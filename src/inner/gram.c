@@ -251,6 +251,7 @@ static struct gram_flow *flow_begin(struct gram *g, const struct ends *e, struct
         f->x->to = to;
         f->x->verdict = v;
         f->x->protocol = e->icmp ? "icmp" : "udp";
+        f->x->recorded = true;
         events_flow(g->d, f->x->id, f->x->protocol, &to, e->icmp ? FLOW_ICMP : FLOW_UDP, &v, NULL);
         return f;
 }

@@ -19,7 +19,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
+#include <sys/resource.h>
 
 enum { CONTROL_FD = 3, START_MS = 30 * 1000, PEM_BYTES = 64 * 1024 };
 
@@ -112,6 +113,20 @@ static int warm_up(struct err *err)
         return 0;
 }
 
+/* One descriptor a flow and a few more. What the machine does not give is refused at accept. */
+static void raise_descriptors(void)
+{
+        struct rlimit want = { FLOWS_MAX + 64, FLOWS_MAX + 64 }, have;
+
+        if (getrlimit(RLIMIT_NOFILE, &have) < 0)
+                return;
+        want.rlim_max = have.rlim_max;
+        if (want.rlim_cur > have.rlim_max)
+                want.rlim_cur = have.rlim_max;
+        if (want.rlim_cur > have.rlim_cur && setrlimit(RLIMIT_NOFILE, &want) < 0)
+                log_info("cannot raise the limit on descriptors");
+}
+
 static int start(struct err *err)
 {
         struct chan_msg msg;
@@ -137,6 +152,7 @@ int main(void)
         }
         door.control = CONTROL_FD;
         door.next_id = 1;
+        raise_descriptors();
         TAILQ_INIT(&door.flows);
         TAILQ_INIT(&door.dead_flows);
         TAILQ_INIT(&door.exchanges);

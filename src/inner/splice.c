@@ -127,6 +127,7 @@ void splice_serve(struct flow *f, const char *kind)
         x->protocol = f->tls ? "tls" : "tcp";
         flow_served(f, f->tls ? &splice_tls_server : &splice_server, x);
         conn_serve(&f->conn, &splice_ops, f);
+        x->recorded = true;
         events_flow(f->door, f->id, x->protocol, &f->to, FLOW_TCP, &f->verdict, NULL);
         if (exchange_start(x) < 0)
                 exchange_cut(x, REASON_OUTER_GONE, SLICE_EMPTY);

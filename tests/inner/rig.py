@@ -33,6 +33,8 @@ class Rig:
         self.ns = "bi%d" % os.getpid()
         self.dir = tempfile.mkdtemp()
         self.events, self.lock, self.generation = [], threading.Condition(), 0
+        self.reading = threading.Event()  # cleared: records are left in the socket
+        self.reading.set()
         self.network()
         self.make_ca()
         self.start(inner, outer, rules)
@@ -110,7 +112,7 @@ class Rig:
         def child():
             os.dup2(theirs.fileno(), 3)
             os.set_inheritable(3, True)
-        self.outer = subprocess.Popen([outer, str(link_b.fileno())], pass_fds=[link_b.fileno()])
+        self.start_outer(outer, link_b)
         self.inner = subprocess.Popen([inner], preexec_fn=child, pass_fds=[3], close_fds=True, env={"BROME_DEBUG": os.environ.get("BROME_DEBUG", ""), "PATH": ""} if os.environ.get("BROME_DEBUG") else {})
         self.control = control
         self.send({"op": "start", "workspace": "rig", "session": 1, "dns": "synthetic", "trace": True,
@@ -122,6 +124,9 @@ class Rig:
         threading.Thread(target=self.read_events, daemon=True).start()
         self.policy(rules)
         assert self.recv()["op"] == "ready"
+
+    def start_outer(self, outer, link):
+        self.outer = subprocess.Popen([outer, str(link.fileno())], pass_fds=[link.fileno()])
 
     def send(self, body, fds=()):
         socket.send_fds(self.control, [json.dumps(body).encode()], list(fds))
@@ -149,6 +154,7 @@ class Rig:
     def read_events(self):
         data = b""
         while True:
+            self.reading.wait()
             got = self.event_socket.recv(65536)
             if not got:
                 return
@@ -157,6 +163,7 @@ class Rig:
                 n = 4 + struct.unpack("<I", data[:4])[0]
                 with self.lock:
                     self.events.append(self.decode(data[4:n]))
+                    del self.events[:-2000]
                     self.lock.notify_all()
                 data = data[n:]
 
