@@ -18,10 +18,10 @@ static unsigned pick(struct bytes *b, unsigned count)
 #define PICK(b, list) (list)[pick(b, sizeof(list) / sizeof((list)[0]))]
 
 static const char *const targets[] = { "any", "example.org", "a.example.org", "b.a.example.org", ".example.org", "*.example.org", "*.a.example.org", ".b.a.example.org",
-                                       "example.net", "db", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "192.0.2.1", "0.0.0.0/0", "::/0", "fd00::/8", "[fd00::1]", "<t>", "<u>" };
+                                       "example.net", "db", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "192.0.2.1", "0.0.0.0/0", "::/0", "fd00::/8", "[fd00::1]", "172.16.0.0/12", "fc00::/7", "<t>", "<u>" };
 static const char *const names[] = { "example.org", "a.example.org", "b.a.example.org", "c.b.a.example.org", "aexample.org", "example.net", "db", "x.example.net", "org" };
-static const char *const addrs[] = { "10.1.2.3", "10.1.0.9", "10.200.0.1", "192.0.2.1", "8.8.8.8", "fd00::1", "fd01::1", "2001:db8::1", "64:ff9b::10.1.2.3" };
-static const char *const ports[] = { "", ":443", ":80", ":80,443", ":*", ":22", ":400-500", ":1-442,444-65535" };
+static const char *const addrs[] = { "10.1.2.3", "10.1.0.9", "10.200.0.1", "192.0.2.1", "8.8.8.8", "fd00::1", "fd01::1", "2001:db8::1", "64:ff9b::10.1.2.3", "172.31.0.1", "172.32.0.1" };
+static const char *const ports[] = { "", ":443", ":80", ":80,443", ":*", ":22", ":400-500", ":1-442,444-65535", ":64-127", ":100-300" };
 static const unsigned query_ports[] = { 443, 80, 22, 1, 65535, 450, 8443 };
 static const char *const patterns[] = { "/**", "/a/*", "/a/**", "/*/b", "/a", "/", "/a*b/**/c", "/**b", "/x%2Fy", "/*a*a*b" };
 static const char *const paths[] = { "/", "/a", "/a/", "/a/b", "/a/b/c", "/ab/c", "/ab/x/c", "/x%2Fy", "/a/x%2fy", "/aXb/%5Cq/c", "/aaaab", "/b", "/a/b%2Fb" };
@@ -37,7 +37,7 @@ static void make_rule(struct bytes *b, struct buf *out)
 
         buf_addf(out, "%s%s %s ", pick(b, 3) ? "allow" : "deny", pick(b, 4) ? "" : " log", proto);
         if (list == 3)
-                buf_addf(out, "{ %s, %s }", targets[1 + pick(b, 19)], targets[1 + pick(b, 19)]);
+                buf_addf(out, "{ %s, %s }", targets[1 + pick(b, sizeof(targets) / sizeof(targets[0]) - 1)], targets[1 + pick(b, sizeof(targets) / sizeof(targets[0]) - 1)]);
         else
                 buf_addf(out, "%s", PICK(b, targets));
         port = PICK(b, ports);

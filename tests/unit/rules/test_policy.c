@@ -256,6 +256,8 @@ static void test_names(void **state)
                 { "deny web a.example\nallow web .a.example:8080", "a.example", true },
                 { "deny tcp a.example:1-30000\ndeny tcp a.example:30001-65535\ndefault allow", "a.example", false },
                 { "deny tcp a.example:1-30000\ndeny tcp a.example:30002-65535\ndefault allow", "a.example", true },
+                { "deny tcp a.example:64-127,164-300\nallow tcp a.example:100-300", "a.example", true },
+                { "deny tcp a.example:64-127\nallow tcp a.example:100-127", "a.example", false },
                 { "deny icmp a.example\nallow icmp any", "a.example", false },
                 { "default allow", "a.example", true },
                 { "default allow", "A.example", false },
