@@ -288,6 +288,8 @@ static void forward(struct gram *g, const struct ends *e, struct slice head, str
 /* The original destination of a datagram taken by TPROXY, or the packet's for ICMPv6. */
 static bool destination(struct msghdr *mh, struct addr *dst, uint16_t *port)
 {
+        bool found = false;
+
         for (struct cmsghdr *c = CMSG_FIRSTHDR(mh); c; c = CMSG_NXTHDR(mh, c)) {
                 if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_ORIGDSTADDR) || (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_ORIGDSTADDR))
                         return addr_from_sockaddr(dst, port, (struct sockaddr *)CMSG_DATA(c), (socklen_t)(c->cmsg_len - CMSG_LEN(0))) == 0;
@@ -295,10 +297,10 @@ static bool destination(struct msghdr *mh, struct addr *dst, uint16_t *port)
                         struct in6_pktinfo info;
                         memcpy(&info, CMSG_DATA(c), sizeof(info));
                         memcpy(dst->b, &info.ipi6_addr, 16);
-                        return true;
+                        found = true; /* the original destination, when it is there too, has the port and wins */
                 }
         }
-        return false;
+        return found;
 }
 
 /* One datagram. Bytes, or -1. With `named`, src and dst of e are filled. */
