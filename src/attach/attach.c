@@ -453,6 +453,7 @@ int attach_run(int stream_fd, const struct attach_options *options)
         int r = set_up(a);
         while (r == 0 && !a->exited)
                 r = turn(a);
+        fd_close(&a->stream); /* at once: printing may take as long as our reader likes */
         if (a->signal_pipe[0] >= 0)
                 finish_output(a);
         finish_terminal(a);
@@ -468,7 +469,6 @@ int attach_run(int stream_fd, const struct attach_options *options)
         }
         buf_fini(&a->in);
         buf_fini(&a->out);
-        close(a->stream);
         free(a);
         return status;
 }
