@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The inner door on real transparent sockets, with real clients: what passes, what is refused, and what bromed is told.
-test_inner.py BROME-INNER FAKE-OUTER [test name …]; makes its own namespaces, so it needs root (77: skipped without it)."""
+test_inner.py BROME-INNER FAKE-OUTER [test name …]; makes its own namespaces, so it needs root (skipped without it). Prints TAP."""
 import os, select, socket, ssl, struct, subprocess, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -727,28 +727,30 @@ def records_pile_up(r, c):
 
 def main():
     if os.geteuid() != 0:
-        return 77
+        print("1..0 # SKIP needs root for its namespaces")
+        return 0
     if os.environ.get("BROME_RIG") != "1":
         os.environ["BROME_RIG"] = "1"
         os.execvp("unshare", ["unshare", "-n", sys.executable, *sys.argv])
     from rig import Rig
+    chosen = [t for t in TESTS if len(sys.argv) <= 3 or t.__name__ in sys.argv[3:]]
+    print("1..%d" % len(chosen), flush=True)
     r = Rig(sys.argv[1], sys.argv[2], RULES, ROOT)
     c, failed = Client(r), 0
-    for t in TESTS:
-        if len(sys.argv) > 3 and t.__name__ not in sys.argv[3:]:
-            continue
+    for t in chosen:
         start = time.monotonic()
         try:
             t(r, c)
-            print("ok    %s (%.1f s)" % (t.__name__, time.monotonic() - start), flush=True)
+            print("ok - %s # %.1f s" % (t.__name__, time.monotonic() - start), flush=True)
         except Exception as e:
             failed += 1
-            print("FAIL  %s: %s: %s" % (t.__name__, type(e).__name__, str(e)[:1500]), flush=True)
+            print("not ok - %s" % t.__name__)
+            print("# %s: %s" % (type(e).__name__, str(e)[:1500].replace("\n", "\n# ")), flush=True)
             if os.environ.get("RIG_TRACE"):
                 import traceback
                 traceback.print_exc()
             if r.inner.poll() is not None:
-                print("the door ended: %s" % r.inner.returncode)
+                print("Bail out! the door ended: %s" % r.inner.returncode)
                 return 1
     r.close()
     return 1 if failed else 0
