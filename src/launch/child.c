@@ -78,13 +78,14 @@ static int become_guest_root(const struct ids *ids, struct err *err)
 
 static int limits(struct err *err)
 {
-        struct rlimit files = { 1024, OPEN_FILES }, core = { 0, 0 };
+        struct rlimit files = { 1024, OPEN_FILES }, core; /* 1, not 0, where it can be had: see core(5) on pipes, and guestseal.c */
 
-        if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        if (getrlimit(RLIMIT_NOFILE, &files) < 0 || getrlimit(RLIMIT_CORE, &core) < 0)
                 return err_sys(err, errno, "limits");
         if (files.rlim_max > OPEN_FILES)
                 files.rlim_max = OPEN_FILES;
         files.rlim_cur = files.rlim_max;
+        core.rlim_cur = core.rlim_max = core.rlim_max > 1 ? 1 : core.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &files) < 0 || setrlimit(RLIMIT_CORE, &core) < 0)
                 return err_sys(err, errno, "limits");
         return 0;
@@ -117,9 +118,11 @@ static _Noreturn void inside(struct inside *in)
 {
         static char *const argv[] = { (char *)"brome-guest", NULL };
         static char *const env[] = { (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", NULL };
+        struct sigaction usual = { .sa_handler = SIG_DFL };
         struct err err = ERR_INIT;
         char go;
 
+        sigaction(SIGPIPE, &usual, NULL);
         if (build(in, &err) < 0)
                 fail(in->sync, &err);
         /* One byte from the launcher; its end of file means that it is gone. */

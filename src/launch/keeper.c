@@ -161,19 +161,22 @@ static ino_t pid_namespace_of(pid_t pid)
         return stat(path, &st) < 0 ? 0 : st.st_ino;
 }
 
-/* Descriptors that the keeper needs stay; everything else the launcher holds (bromed's channel, the guest's) must not live on in it. */
-static int keep_only(const int *keep, size_t count)
-{
-        unsigned from = 3;
+static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-        for (unsigned fd = from; fd < 4096; fd++) {
-                bool kept = false;
-                for (size_t i = 0; i < count; i++)
-                        kept = kept || (int)fd == keep[i];
-                if (!kept)
-                        close((int)fd);
+/* Descriptors that the keeper needs stay; everything else the launcher holds (bromed's channel, the guest's) must not live on in it. */
+static void keep_only(int *keep, size_t count)
+{
+        unsigned from = 3; /* 2 is the log */
+
+        qsort(keep, count, sizeof(keep[0]), by_value);
+        for (size_t i = 0; i < count; i++) {
+                if (keep[i] < (int)from)
+                        continue; /* -1: not had */
+                if ((unsigned)keep[i] > from)
+                        syscall(SYS_close_range, from, (unsigned)keep[i] - 1, 0);
+                from = (unsigned)keep[i] + 1;
         }
-        return 0;
+        syscall(SYS_close_range, from, ~0u, 0);
 }
 
 static void keeper_fds(const struct hands *h)

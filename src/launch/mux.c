@@ -365,12 +365,18 @@ int mux_turn(struct mux *m, const struct pollfd *fds, size_t count, struct err *
         if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) && guest_read(m, err) < 0)
                 return -1;
         /* At once, without another round through poll: this is a key stroke's way. */
-        if (buf_len(&m->out) && guest_write(m, err) < 0)
+        if (m->guest >= 0 && buf_len(&m->out) && guest_write(m, err) < 0)
                 return -1;
         for (size_t i = 0; i < PROTO_STREAMS; i++)
                 if (m->streams[i].client >= 0 && buf_len(&m->streams[i].out))
                         client_write(m, &m->streams[i]);
         return m->out.failed ? err_set(err, "the guest has stopped reading its channel") : 0;
+}
+
+void mux_guest_gone(struct mux *m)
+{
+        m->guest = -1;
+        buf_clear(&m->out);
 }
 
 bool mux_idle(const struct mux *m)

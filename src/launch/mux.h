@@ -35,6 +35,8 @@ void mux_shutdown(struct mux *m, uint32_t grace_ms);
 /* Fills fds (MUX_FDS) for poll, then, polled, does what they allow. -1: the guest is gone or broke the protocol. */
 size_t mux_wants(struct mux *m, struct pollfd *fds);
 int mux_turn(struct mux *m, const struct pollfd *fds, size_t count, struct err *err) __attribute__((warn_unused_result));
+/* The guest is gone: from now on only what waits for clients is sent. */
+void mux_guest_gone(struct mux *m);
 /* Nothing waits for a client any more. */
 bool mux_idle(const struct mux *m);
 

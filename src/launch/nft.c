@@ -84,7 +84,6 @@ int nft_load(struct err *err)
 
         if (!ctx)
                 return err_set(err, "nftables: out of memory");
-        nft_ctx_output_set_flags(ctx, nft_ctx_output_get_flags(ctx));
         if (nft_ctx_buffer_error(ctx) == 0 && nft_ctx_buffer_output(ctx) == 0)
                 rc = nft_run_cmd_from_buffer(ctx, rules);
         if (rc) {

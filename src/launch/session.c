@@ -177,7 +177,26 @@ static int timeout(const struct session *s)
         return s->deadline_ms == 0 ? -1 : left < 0 ? 0 : (int)left;
 }
 
-/* The guest is gone: what it did to the shares, and the last message. */
+/* The guest is gone: what it still said, as far as clients take it. */
+static void drain(struct session *s)
+{
+        static struct pollfd fds[MUX_FDS];
+        int64_t until_ms = clock_mono_ms() + SESSION_DRAIN_MS;
+        bool guest = true;
+        struct err quiet;
+
+        while (s->mux && clock_mono_ms() < until_ms && (guest || !mux_idle(s->mux))) {
+                size_t n = mux_wants(s->mux, fds);
+                if (poll(fds, n, SESSION_DRAIN_MS) < 0 && errno != EINTR)
+                        return;
+                if (mux_turn(s->mux, fds, n, &quiet) < 0) {
+                        guest = false;
+                        mux_guest_gone(s->mux);
+                }
+        }
+}
+
+/* What it did to the shares, and the last message. */
 static int finish(struct session *s)
 {
         json_t *changed;
@@ -185,6 +204,7 @@ static int finish(struct session *s)
         while (waitpid(s->child.pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         s->child.pid = -1;
+        drain(s);
         changed = shares_finish(&s->shares, &s->plan);
         say(s, json_pack("{s:s,s:s,s:o}", "op", "exit", "reason", s->ends ? s->why : "the workspace's first process ended", "changed", changed ? changed : json_array()), NULL, 0);
         return 0;
@@ -230,8 +250,7 @@ static int turn(struct session *s, struct err *err)
                         log_error("%s", why.text);
                         kill_now(s, why.text);
                 }
-                mux_free(s->mux);
-                s->mux = NULL;
+                mux_guest_gone(s->mux);
         }
         if (fds[POLL_CHILD].revents) {
                 /* Before `open`: it could not build. Its own words say why. */

@@ -17,6 +17,7 @@ enum {
         SESSION_HELLO_MS = 10 * 1000,   /* from the exec of brome-guest to its READY; measured 2 ms */
         SESSION_OPEN_MS = 60 * 1000,    /* from `gateway` to `open`: bromed starts the doors meanwhile */
         SESSION_GRACE_MAX_MS = 60 * 1000,
+        SESSION_DRAIN_MS = 500,         /* at the end, for a client that does not read */
         SESSION_KILL_MS = 2000,         /* after the grace: the guest itself gets this long to be gone */
 };
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,21 +32,49 @@ static int by_length(const void *a, const void *b)
         return n < m ? -1 : n > m;
 }
 
-static void copy_path(char out[PATH_MAX], const struct plan *plan, int n) { place(out, PATH_MAX, "%s/copies/%d", plan->state, n); }
+/* A private copy is a folder of the workspace with the one file in it, and beside it a link to where the guest finds that folder. The *link* is mounted
+ * over the file of the share: git edits a configuration by renaming a new file over it, which a mounted file refuses, but first follows a link. */
+#define COPY_FILE "config"
+static void copy_path(char out[PATH_MAX], const struct plan *plan, int n, const char *tail) { place(out, PATH_MAX, "%s/copies/%d%s", plan->state, n, tail); }
+static void copy_inside(char out[PATH_MAX], int n, const char *tail) { place(out, PATH_MAX, "run/brome/%d%s", n, tail); }
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+        (void)st, (void)type, (void)at;
+        return remove(path);
+}
+
+static int write_copy(int n, struct slice text, const struct plan *plan, const struct ids *ids, struct err *err)
+{
+        char path[PATH_MAX], target[PATH_MAX];
+
+        copy_path(path, plan, n, "");
+        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT); /* the last session's guest wrote in it */
+        if (layer_mkdir(ids, path, 0755, err) < 0)
+                return -1;
+        copy_path(path, plan, n, "/" COPY_FILE);
+        if (fd_write_file(path, 0644, text.p, text.n, err) < 0)
+                return -1;
+        if (lchown(path, ids->base, ids->base) < 0)
+                return err_sys(err, errno, "%s", path);
+        copy_path(path, plan, n, ".link");
+        target[0] = '/';
+        place(target + 1, sizeof(target) - 1, "run/brome/%d/" COPY_FILE, n);
+        unlink(path);
+        return symlink(target, path) < 0 ? err_sys(err, errno, "%s", path) : 0;
+}
 
 /* The guest edits a copy; what is harmless of it is carried back at the end. */
 static int make_copy(struct shares *s, const struct shares_one *one, struct shares_protected *p, const struct plan *plan, const struct ids *ids, struct err *err)
 {
-        char path[PATH_MAX];
         struct buf text;
         int fd = share_open(one->checked.fd, p->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0), rc = -1;
 
         buf_init(&text, 0);
-        copy_path(path, plan, s->copies);
         if (fd < 0)
                 err_sys(err, errno, "%s/%s", one->checked.path, esc_str(p->path));
-        else if (fd_read_all(fd, &text, SHARE_GIT_CONFIG_BYTES, err) == 0 && fd_write_file(path, 0644, buf_slice(&text).p, buf_len(&text), err) == 0)
-                rc = lchown(path, ids->base, ids->base) < 0 ? err_sys(err, errno, "%s", path) : 0;
+        else if (fd_read_all(fd, &text, SHARE_GIT_CONFIG_BYTES, err) == 0)
+                rc = write_copy(s->copies, buf_slice(&text), plan, ids, err);
         fd_close(&fd);
         buf_fini(&text);
         if (rc == 0)
@@ -75,10 +104,7 @@ static int make_missing(const struct shares_one *one, const char *path, struct e
 }
 
 struct collect {
-        struct shares *s;
         struct shares_one *one;
-        const struct plan *plan;
-        const struct ids *ids;
         struct err *err;
 };
 
@@ -101,9 +127,7 @@ static int collect_one(void *arg, const struct share_protected_path *p)
         if (!to->path)
                 return err_set(c->err, "out of memory");
         one->protected_count++;
-        if (p->missing && make_missing(one, p->path, c->err) < 0)
-                return -1;
-        return p->how == SHARE_PROTECT_COPY ? make_copy(c->s, one, to, c->plan, c->ids, c->err) : 0;
+        return p->missing ? make_missing(one, p->path, c->err) : 0;
 }
 
 /* Overlay stores are found again by the path written beside them. */
@@ -139,47 +163,66 @@ static int find_layer(struct shares_one *one, const struct plan *plan, const str
         return fd_write_file(path, 0600, one->checked.path, strlen(one->checked.path), err);
 }
 
-static int prepare_one(struct shares *s, struct shares_one *one, const struct plan *plan, const struct ids *ids, struct err *err)
+static int judge_one(struct shares_one *one, const struct plan *plan, struct err *err)
 {
+        const char *const *protect = (const char *const *)plan->protect;
         struct stat st;
         struct err why = ERR_INIT;
-        struct collect c = { s, one, plan, ids, &why };
+        struct collect c = { one, &why };
 
-        if (share_check(one->plan->path, one->plan->mode, one->plan->sockets, (const char *const *)plan->protect, plan->protect_count, &one->checked, err) < 0)
-                return -1;
-        if (one->plan->mode == SHARE_READ_WRITE && share_config_inside((const char *const *)plan->protect, plan->protect_count, &one->checked, err) < 0)
+        if (share_check(one->plan->path, one->plan->mode, one->plan->sockets, protect, plan->protect_count, &one->checked, err) < 0)
                 return -1;
         if (fstat(one->checked.fd, &st) < 0)
                 return err_sys(err, errno, "%s", one->checked.path);
         one->dev = st.st_dev;
         one->ino = st.st_ino;
-        if (ids->root && (one->owner_map = ids_owner_map(ids, st.st_uid, st.st_gid, err)) < 0)
-                return -1;
-        if (one->plan->mode == SHARE_OVERLAY)
-                return find_layer(one, plan, ids, err);
+        one->uid = st.st_uid;
+        one->gid = st.st_gid;
         if (one->plan->mode != SHARE_READ_WRITE)
                 return 0;
+        if (share_config_inside(protect, plan->protect_count, &one->checked, err) < 0)
+                return -1;
         if (share_protected(one->checked.fd, collect_one, &c, err) < 0)
                 return why.text[0] ? err_set(err, "%s", why.text) : -1;
         one->before = share_snapshot_take(one->checked.fd, err);
         return one->before ? 0 : -1;
 }
 
+int shares_judge(struct shares *s, const struct plan *plan, struct err *err)
+{
+        *s = (struct shares){ 0 };
+        for (size_t i = 0; i < plan->share_count; i++) {
+                s->one[i] = (struct shares_one){ .plan = &plan->shares[i], .checked = { .fd = -1 }, .owner_map = -1, .layer = -1 };
+                s->count++;
+                if (judge_one(&s->one[i], plan, err) < 0)
+                        return -1;
+        }
+        qsort(s->one, s->count, sizeof(s->one[0]), by_length);
+        return 0;
+}
+
+static int prepare_one(struct shares *s, struct shares_one *one, const struct plan *plan, const struct ids *ids, struct err *err)
+{
+        if (ids->root && (one->owner_map = ids_owner_map(ids, one->uid, one->gid, err)) < 0)
+                return -1;
+        if (one->plan->mode == SHARE_OVERLAY)
+                return find_layer(one, plan, ids, err);
+        for (size_t i = 0; i < one->protected_count; i++)
+                if (one->protected[i].how == SHARE_PROTECT_COPY && make_copy(s, one, &one->protected[i], plan, ids, err) < 0)
+                        return -1;
+        return 0;
+}
+
 int shares_prepare(struct shares *s, const struct plan *plan, const struct ids *ids, struct err *err)
 {
         char path[PATH_MAX];
 
-        *s = (struct shares){ 0 };
         place(path, sizeof(path), "%s/copies", plan->state);
         if (plan->share_count && fd_mkdirs(path, 0700, err) < 0)
                 return -1;
-        for (size_t i = 0; i < plan->share_count; i++) {
-                s->one[i] = (struct shares_one){ .plan = &plan->shares[i], .checked = { .fd = -1 }, .owner_map = -1, .layer = -1 };
-                s->count++;
+        for (size_t i = 0; i < s->count; i++)
                 if (prepare_one(s, &s->one[i], plan, ids, err) < 0)
                         return -1;
-        }
-        qsort(s->one, s->count, sizeof(s->one[0]), by_length);
         return 0;
 }
 
@@ -212,27 +255,38 @@ static int make_target(const struct ids *ids, const char *path, struct err *err)
 }
 
 /* Mounts an object of the share on itself (or the private copy over it), found anew beneath the mounted share. */
-static int protect_one(int root, const struct shares_protected *p, const struct plan *plan, struct err *err)
+static int attach_copy(int n, int at, const struct ids *ids, const struct plan *plan, struct err *err)
 {
-        char path[PATH_MAX];
-        int at = open_with(root, p->path, O_PATH, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS), from = at, copy = -1, rc = -1;
+        char path[PATH_MAX], inside[PATH_MAX];
+        int link, copy, rc;
+
+        copy_path(path, plan, n, "");
+        copy_inside(inside, n, "");
+        if (layer_mkdirs(ids, inside, err) < 0 || layer_bind(path, inside, 0, err) < 0)
+                return -1;
+        copy_path(path, plan, n, ".link");
+        link = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        copy = link < 0 ? err_sys(err, errno, "%s", path) : layer_clone(link, -1, 0, err);
+        rc = copy < 0 ? -1 : layer_attach(copy, at, "", err);
+        fd_close(&link);
+        fd_close(&copy);
+        return rc;
+}
+
+static int protect_one(int root, const struct shares_protected *p, const struct ids *ids, const struct plan *plan, struct err *err)
+{
+        int at = open_with(root, p->path, O_PATH, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS), copy, rc = -1;
 
         if (at < 0)
                 return err_sys(err, errno, "cannot protect %s in a share", esc_str(p->path));
         if (p->how == SHARE_PROTECT_COPY) {
-                copy_path(path, plan, p->copy);
-                from = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-                if (from < 0)
-                        err_sys(err, errno, "%s", path);
+                rc = attach_copy(p->copy, at, ids, plan, err);
+        } else {
+                copy = layer_clone(at, -1, p->how == SHARE_PROTECT_READ_ONLY ? LAYER_READ_ONLY : 0, err);
+                rc = copy < 0 ? -1 : layer_attach(copy, at, "", err);
+                fd_close(&copy);
         }
-        if (from >= 0)
-                copy = layer_clone(from, -1, p->how == SHARE_PROTECT_READ_ONLY ? LAYER_READ_ONLY : 0, err);
-        if (copy >= 0)
-                rc = layer_attach(copy, at, "", err);
-        if (from != at)
-                fd_close(&from);
         fd_close(&at);
-        fd_close(&copy);
         return rc;
 }
 
@@ -272,7 +326,7 @@ static int mount_one(const struct shares_one *one, const struct ids *ids, const 
                         copy = layer_clone(fd, -1, flags, err);
                 rc = copy < 0 ? -1 : layer_attach(copy, target, "", err);
                 for (size_t i = 0; rc == 0 && i < one->protected_count; i++)
-                        rc = protect_one(copy, &one->protected[i], plan, err);
+                        rc = protect_one(copy, &one->protected[i], ids, plan, err);
         }
         fd_close(&fd);
         fd_close(&target);
@@ -295,13 +349,18 @@ static void carry_back(const struct shares_one *one, const struct plan *plan)
                 char path[PATH_MAX];
                 unsigned refused = 0;
                 struct err err = ERR_INIT;
+                struct stat st;
                 int fd;
 
                 if (p->copy < 0)
                         continue;
-                copy_path(path, plan, p->copy);
-                fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-                if (fd < 0 || share_git_config_carry(one->checked.fd, p->path, fd, &refused, &err) < 0)
+                copy_path(path, plan, p->copy, "/" COPY_FILE);
+                fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+                if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+                        err_set(&err, "the workspace left no file");
+                else if (share_git_config_carry(one->checked.fd, p->path, fd, &refused, &err) < 0 && !err.text[0])
+                        err_set(&err, "it cannot be carried back");
+                if (err.text[0])
                         log_error("%s/%s stays as it was: %s", one->checked.path, esc_str(p->path), err.text);
                 else if (refused)
                         log_info("%s/%s: %u changed settings were not carried back", one->checked.path, esc_str(p->path), refused);

@@ -25,6 +25,8 @@ struct shares_one {
         struct share_checked checked;
         dev_t dev;
         ino_t ino;
+        uid_t uid; /* of the folder */
+        gid_t gid;
         int owner_map; /* user namespace that shows the folder's owner as the guest's root; -1 */
         int layer;     /* SHARE_OVERLAY: number of its store in the state folder */
         struct shares_protected *protected;
@@ -38,7 +40,9 @@ struct shares {
         int copies; /* private copies made so far */
 };
 
-/* Judges and opens each share; makes private copies, stores and missing folders. shares_fini in any case. */
+/* Judges, opens and remembers each share. As who started us: before the user namespace, in which every owner looks different. shares_fini in any case. */
+int shares_judge(struct shares *s, const struct plan *plan, struct err *err) __attribute__((warn_unused_result));
+/* Makes what is kept in the state folder: private copies and overlay stores. */
 int shares_prepare(struct shares *s, const struct plan *plan, const struct ids *ids, struct err *err) __attribute__((warn_unused_result));
 /* In the guest's process, the new root being the working directory. */
 int shares_mount(const struct shares *s, const struct ids *ids, const struct plan *plan, struct err *err) __attribute__((warn_unused_result));

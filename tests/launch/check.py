@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a workspace under brome-launch and attacks it from inside: what has to work, and what has to be refused, as root and as an ordinary user.
 
-  check.py [USER]     USER: a user to run brome-launch as (needs root); without it, as whoever runs this.
+  check.py [USER]     USER: a user to run brome-launch as (needs root, else skipped); without it, as whoever runs this.
 Prints one line a check; exit status 1 when one failed. Sockets of the gateway are served here as the inner door would."""
 import fcntl, os, pwd, socket, struct, sys, tempfile, threading, time
 from drive import Launch, ca_pem
@@ -32,7 +32,7 @@ class Door:
         self.icmp = {4: socket.socket(fileno=fds["icmp4"]), 6: socket.socket(fileno=fds["icmp6"])}
         self.alive = True
         for s in [self.tcp, self.udp, *self.icmp.values()]: s.settimeout(0.2)
-        self.seen = []
+        self.seen, self.udp_seen = [], []
         for f in (self.serve_tcp, self.serve_udp, lambda: self.serve_icmp(4), lambda: self.serve_icmp(6)):
             threading.Thread(target=f, daemon=True).start()
 
@@ -65,6 +65,7 @@ class Door:
             for level, kind, p in anc:
                 if kind == IP_ORIGDSTADDR and level == socket.IPPROTO_IP: dst = (4, socket.inet_ntop(socket.AF_INET, p[4:8]), struct.unpack("!H", p[2:4])[0])
                 if kind == IPV6_ORIGDSTADDR and level == socket.IPPROTO_IPV6: dst = (6, socket.inet_ntop(socket.AF_INET6, p[8:24]), struct.unpack("!H", p[2:4])[0])
+            self.udp_seen.append((dst, peer, data[:16]))
             if dst is None: raise OSError("no destination: %r" % anc)
             self.answer_udp(dst, peer, data + b" via %s %d" % (dst[1].encode(), dst[2]))
         self.loop(one, self.udp)
@@ -127,6 +128,8 @@ def network(l, door):
     for to in ("192.0.2.55", "2001:db8::55", "10.88.0.1"):
         out = l.sh("ping -c 2 -i 0.2 -W 3 %s" % to)
         check("ping %s by the door" % to, " 0% packet loss" in out and "DUP" not in out, out)
+    out = py(l, """s=socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(0, 15, 1); s.settimeout(1); s.bind(("192.0.2.7", 0)); s.sendto(b"spoof", ("198.51.100.9", 99)); s.recv(10)""")
+    check("a source address of one's own choice goes nowhere", ("imeout" in out or "unreachable" in out) and not any(x[2].startswith(b"spoof") for x in door.udp_seen), out)
     t = time.monotonic()
     out = py(l, TRY + '''
 def far():
@@ -242,13 +245,86 @@ def files(l, state):
     check("nothing mounted on the host", state not in open("/proc/self/mounts").read())
 
 
-def guests(uid):
-    """Processes of the user whose pid namespace is not ours."""
-    mine, found = os.readlink("/proc/self/ns/pid"), []
+def packets(l, door):
+    """As root of the host, inside the guest's network namespace: what no guest of this kind can send, but a virtual machine's kernel could."""
+    pid = guests(l)[0]
+    ours = os.open("/proc/self/ns/net", os.O_RDONLY)
+    libc = __import__("ctypes").CDLL(None, use_errno=True)
+    there = os.open("/proc/%s/ns/net" % pid, os.O_RDONLY)
+    assert libc.setns(there, 0x40000000) == 0
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    raw6 = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    icmp = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP); icmp.settimeout(1)
+    icmp6 = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6); icmp6.settimeout(1)
+    packet = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)); packet.bind(("eth0", 0x800)); packet.settimeout(0.5)
+    assert libc.setns(ours, 0x40000000) == 0
+
+    def ip(proto, body, src="10.88.0.2", dst="203.0.113.5", frag=0, options=b""):
+        head = struct.pack("!BBHHHBBH4s4s", 0x40 | (5 + len(options) // 4), 0, 20 + len(options) + len(body), 77, frag, 64, proto, 0, socket.inet_aton(src), socket.inet_aton(dst)) + options
+        return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + body
+
+    def told(s, off, kinds):
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            try: d = s.recv(2000)
+            except (TimeoutError, socket.timeout): return False
+            if (d[off], d[off + 1]) in kinds: return True
+        return False
+
+    def drain():
+        for s in (icmp, icmp6, packet):
+            s.setblocking(False)
+            try:
+                while s.recv(65536): pass
+            except OSError: pass
+            s.settimeout(0.6)
+
+    # The kernel's reject answers only what carries a right Internet checksum over v6 pseudo header and body, for protocols that it does not know better.
+    def sound(proto):
+        pseudo = socket.inet_pton(socket.AF_INET6, "fd62:726f:6d65::2") + socket.inet_pton(socket.AF_INET6, "2001:db8::5") + struct.pack("!II", 24, proto)
+        return struct.pack("!H", checksum(pseudo + b"\0" * 24)) + b"\0" * 22
+
+    for name, proto in (("SCTP", 132), ("GRE", 47), ("6in4", 41), ("DCCP", 33), ("ESP", 50), ("unknown", 253)):
+        drain(); raw.sendto(ip(proto, b"\0" * 24), ("203.0.113.5", 0))
+        check("%s is answered with ICMP admin-prohibited" % name, told(icmp, 20, {(3, 13)}))
+        drain(); raw6.sendto(struct.pack("!IHBB", 0x60000000, 24, proto, 64) + socket.inet_pton(socket.AF_INET6, "fd62:726f:6d65::2") + socket.inet_pton(socket.AF_INET6, "2001:db8::5") + sound(proto), ("2001:db8::5", 0, 0, 0))
+        check("%s over v6 too" % name, told(icmp6, 0, {(1, 1)}))
+    udp = struct.pack("!HHHH", 4000, 5000, 12, 0) + b"evil"
+    before = len(door.udp_seen)
+    mac = b"\x02\x62\x72\x6f\0\x01", b"\x02\x62\x72\x6f\0\x02"
+    def frame(data, src=mac[1], kind=b"\x08\0"): packet.send(mac[0] + src + kind + data)
+    drain()
+    frame(ip(17, udp, frag=0x2000)); frame(ip(17, udp, frag=0x0001)); frame(ip(17, udp, src="10.88.0.9")); frame(ip(17, udp, src="127.0.0.1")); frame(ip(17, udp, src="10.88.0.1"))
+    frame(ip(17, udp, options=b"\x83\x07\x04\x0a\x58\0\x01\0")); frame(ip(17, udp), src=b"\x02\0\0\0\0\x05"); frame(ip(17, udp, options=b"\x01\x01\x01\0"))
+    v6 = lambda src, nh, body: struct.pack("!IHBB", 0x60000000, len(body), nh, 64) + socket.inet_pton(socket.AF_INET6, src) + socket.inet_pton(socket.AF_INET6, "2001:db8::5") + body
+    g = "fd62:726f:6d65::2"
+    for p in (v6("fe80::1", 17, udp), v6("2001:db8::1", 17, udp), v6(g, 44, struct.pack("!BBHI", 17, 0, 1, 9) + udp), v6(g, 43, b"\x11\0\0\0\0\0\0\0" + udp), v6(g, 60, b"\x11\0\x01\x04\0\0\0\0" + udp), v6(g, 0, b"\x11\0\x01\x04\0\0\0\0" + udp)):
+        frame(p, kind=b"\x86\xdd")
+    time.sleep(0.3)
+    check("fragments, options, source routes, foreign sources and MACs are dropped", len(door.udp_seen) == before and not told(icmp, 20, {(3, 3), (3, 13)}), door.udp_seen[before:])
+    frame(ip(17, udp))
+    for _ in range(100):
+        if len(door.udp_seen) == before: time.sleep(0.03)
+    check("(the same without them arrives)", len(door.udp_seen) == before + 1, door.udp_seen)
+    packet.send(b"\xff" * 6 + mac[1] + b"\x08\x06" + struct.pack("!HHBBH6s4s6s4s", 1, 0x800, 6, 4, 2, b"\x02\0\0\0\0\x66", socket.inet_aton("10.88.0.2"), mac[0], socket.inet_aton("10.88.0.1")))
+    out = l.sh("curl -s -m 5 http://203.0.113.7/")
+    check("a forged ARP answer changes nothing", "203.0.113.7" in out, out)
+    for s in (raw, raw6, icmp, icmp6, packet): s.close()
+    os.close(ours); os.close(there)
+
+
+def guests(l):
+    """Processes in the pid namespace of the launcher's guest, which this remembers for when the launcher is gone."""
+    if not hasattr(l, "namespace"):
+        for p in open("/proc/%d/task/%d/children" % (l.proc.pid, l.proc.pid)).read().split():
+            try: ns = os.readlink("/proc/%s/ns/pid" % p)
+            except OSError: continue
+            if ns != os.readlink("/proc/self/ns/pid"): l.namespace = ns
+    found = []
     for p in os.listdir("/proc"):
         if p.isdigit():
             try:
-                if os.readlink("/proc/%s/ns/pid" % p) != mine: found.append(p)
+                if os.readlink("/proc/%s/ns/pid" % p) == l.namespace: found.append(p)
             except OSError: pass
     return found
 
@@ -257,7 +333,7 @@ def life(l, make):
     s = l.exec(["/bin/sh", "-c", "sleep 1000 & sleep 1001 & while :; do :; done"])
     l.send({"op": "freeze"}); msg, _ = l.expect("freeze")
     check("freeze", msg["ok"], msg)
-    busy = lambda: sum(int(open("/proc/%s/stat" % p).read().rsplit(")", 1)[1].split()[11]) for p in guests(0))
+    busy = lambda: sum(int(open("/proc/%s/stat" % p).read().rsplit(")", 1)[1].split()[11]) for p in guests(l))
     a = busy(); time.sleep(0.3); b = busy()
     check("frozen means no tick", a == b, (a, b))
     try: l.run("/bin/true"); check("exec in a frozen workspace is refused", False)
@@ -270,20 +346,20 @@ def life(l, make):
     check("a closed client hangs its program up", l.expect("exec-end", timeout=10)[0]["status"] in (129, 137), "")
     msg = l.stop()
     check("stop (%.0f ms)" % ((time.monotonic() - t) * 1000), msg["op"] == "exit" and msg["reason"] == "stopped", msg)
-    check("nothing left behind", not guests(0), guests(0))
+    check("nothing left behind", not guests(l), guests(l))
     check("no message in the log", l.text().strip() == "", l.text())
 
     l = make(); l.start()
-    s = l.exec(["/bin/sh", "-c", "sleep 1000"])
+    s = l.exec(["/bin/sh", "-c", "sleep 1000"]); guests(l)
     l.proc.kill(); l.proc.wait()
     end = time.monotonic() + 5
-    while guests(0) and time.monotonic() < end: time.sleep(0.01)
-    check("kill -9 of brome-launch takes the guest along", not guests(0), guests(0))
-    l = make(); l.start(); s = l.exec(["/bin/sh", "-c", "sleep 1000"])
+    while guests(l) and time.monotonic() < end: time.sleep(0.01)
+    check("kill -9 of brome-launch takes the guest along", not guests(l), guests(l))
+    l = make(); l.start(); s = l.exec(["/bin/sh", "-c", "sleep 1000"]); guests(l)
     l.ctl.close(); l.proc.wait(10)
     end = time.monotonic() + 5
-    while guests(0) and time.monotonic() < end: time.sleep(0.01)
-    check("so does the end of bromed's channel", not guests(0), guests(0))
+    while guests(l) and time.monotonic() < end: time.sleep(0.01)
+    check("so does the end of bromed's channel", not guests(l), guests(l))
     l = make(); l.start()
     out = l.sh(":(){ :|:& };: ; sleep 1; echo over", timeout=60) if False else py(l, '''
 n = 0
@@ -295,11 +371,51 @@ except OSError as e: print("stopped at", n, e.errno)
 os.system("true") if False else None
 ''', timeout=60)
     check("a fork bomb ends at the limit", "stopped at" in out and int(out.split()[2]) < 4200, out)
-    t = time.monotonic(); l.stop(0); check("and is killed at once (%.0f ms)" % ((time.monotonic() - t) * 1000), not guests(0), len(guests(0)))
+    guests(l)
+    t = time.monotonic(); l.stop(0); check("and is killed at once (%.0f ms)" % ((time.monotonic() - t) * 1000), not guests(l), len(guests(l)))
+
+
+def shares(base, user, make):
+    import subprocess
+    top = os.path.join(base, "src"); os.mkdir(top)
+    rw, ro, over, link = (os.path.join(top, n) for n in ("rw", "ro", "over", "link"))
+    for d in (rw, ro, over):
+        os.mkdir(d); open(d + "/old", "w").write("old\n")
+    subprocess.run(["git", "init", "-q", rw], check=True)
+    open(rw + "/.envrc", "w").write("true\n")
+    os.symlink("/etc", link)
+    if user is not None: subprocess.run(["chown", "-R", str(user), top], check=True)
+    l = make(shares=[dict(path=rw, mode="rw"), dict(path=ro, mode="ro"), dict(path=over, mode="overlay")])
+    l.start()
+    s = l.run("/bin/sh", "-c", "echo new > %s/new && cat %s/old %s/old && echo new > %s/new && rm %s/old && stat -c %%u %s %s %s" % (rw, rw, ro, over, over, rw, ro, over))
+    check("shares: read-write, read-only, overlay", s.status == 0 and s.out.split() == [b"old", b"old", b"0", b"0", b"0"], (s.out, s.err))
+    check("read-only is", l.run("/bin/sh", "-c", "echo x > %s/x" % ro).status != 0)
+    st = os.stat(rw + "/new")
+    check("new files belong to the host's owner", st.st_uid == os.stat(rw).st_uid, st)
+    check("the overlay's folder is as it was", sorted(os.listdir(over)) == ["old"], os.listdir(over))
+    for cmd in ("echo x > .git/hooks/pre-commit", "echo x >> .envrc", "rm .envrc", "mv .envrc e", "mv .git g", "mv .git/hooks h", "rm -r .git/hooks", "rm .git/config", "ln -sf /tmp .git/hooks"):
+        check("protected: " + cmd, l.run("/bin/sh", "-c", cmd, cwd=rw).status != 0)
+    out = l.sh("git remote add up https://git.example/x.git && git config core.fsmonitor /tmp/evil && git config core.hooksPath /tmp && git checkout -q -b work && git add new && git -c user.name=a -c user.email=b commit -qm x && git log --oneline; printf '#!/bin/sh\n' > run.sh; chmod +x run.sh", cwd=rw)
+    check("git works in a share", " x" in out, out)
+    msg = l.stop()
+    config = open(rw + "/.git/config").read()
+    check("remote carried back, nothing dangerous", "git.example" in config and "fsmonitor" not in config and "hooksPath" not in config, config)
+    check("changed files that may run are named", any(p.endswith("/run.sh") for p in msg["changed"]), msg)
+    check("nothing in the log but what was not carried", len(l.text().splitlines()) <= 1, l.text())
+    for path, mode in ((link, "rw"), (os.path.join(base, "workspaces"), "ro"), ("/", "ro"), ("/proc", "ro"), (os.path.expanduser("~" + (sys.argv[1] if user is not None else "")), "rw"), ("/etc", "rw"), (base, "rw"), ("/nowhere", "ro")):
+        l = make(shares=[dict(path=path, mode=mode)], protect=[os.path.join(base, "workspaces")])
+        try: l.gateway(); check("share refused: " + path, False); l.stop(0)
+        except RuntimeError as e: check("share refused: %s (%s)" % (path.replace(base, "BASE"), str(e).replace(base, "BASE")[:90]), True)
+    l = make(shares=[dict(path=over, mode="overlay")]); l.start()
+    check("the overlay is kept for the next session", l.sh("ls " + over).split() == ["new"])
+    l.stop()
 
 
 def main():
     user = pwd.getpwnam(sys.argv[1]).pw_uid if len(sys.argv) > 1 else None
+    if user is not None and os.geteuid() != 0:
+        print("skipped: only root can become", sys.argv[1])
+        return 77
     base = tempfile.mkdtemp(prefix="brome-launch-", dir="/var/tmp")
     os.chmod(base, 0o755)
     home = os.path.join(base, "workspaces"); os.mkdir(home)
@@ -316,6 +432,7 @@ def main():
     door = Door(fds)
     l.send({"op": "open"})
     network(l, door)
+    if os.geteuid() == 0: packets(l, door)
     raw_sockets(l)
     kernel(l)
     files(l, base)
@@ -326,6 +443,7 @@ def main():
     out = py(l, REFUSALS.replace("ROUNDS", "1"))
     check("the inner door is dead: everything refused at once", out.count("ECONNREFUSED prompt") == 8, out)
     life(l, make)
+    shares(base, user, make)
     print("%d failed" % failed)
     return failed != 0
 

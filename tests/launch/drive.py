@@ -3,7 +3,7 @@
 
 As a library (class Launch) for tests/launch/check.py; by hand:  drive.py STATE_FOLDER -- COMMAND…
 """
-import array, json, os, select, shutil, socket, struct, subprocess, sys, tempfile, time
+import array, json, os, pwd, select, shutil, socket, struct, subprocess, sys, tempfile, time
 
 HEAD = struct.Struct("<IBBH")
 (HELLO, SETUP, READY, EXEC, STARTED, FAILED, STDIN, STDOUT, STDERR, WINDOW, RESIZE, SIGNAL, EXIT, CLOSE, SHUTDOWN, CLOCK) = range(1, 17)
@@ -63,7 +63,11 @@ class Launch:
         us, them = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ctl, self.progress, self.ids, self.ended = us, [], 0, {}
         self.fds, self.log = {}, tempfile.TemporaryFile()
-        env = {"PATH": os.environ["PATH"], "HOME": "/tmp", "BROME_LIBEXEC": os.environ.get("BROME_LIBEXEC", os.path.abspath(os.path.join(BUILD, "libexec")))}
+        if "BROME_LIBEXEC" not in os.environ:
+            os.makedirs(BUILD + "/libexec", exist_ok=True)
+            for part, name in (("launch", "brome-launch"), ("guest", "brome-guest")):
+                if not os.path.lexists(BUILD + "/libexec/" + name): os.symlink("../src/%s/%s" % (part, name), BUILD + "/libexec/" + name)
+        env = {"PATH": os.environ["PATH"], "HOME": pwd.getpwuid(os.geteuid() if user is None else user).pw_dir, "BROME_LIBEXEC": os.environ.get("BROME_LIBEXEC", os.path.abspath(os.path.join(BUILD, "libexec")))}
         program = os.path.join(env["BROME_LIBEXEC"], "brome-launch")
         kw = {}
         if user is not None:

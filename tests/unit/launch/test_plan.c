@@ -1,0 +1,96 @@
+/* Plans: what a taken-over bromed must not get past the launcher, and the environment that an exec gets. */
+#include "launch/execenv.h"
+#include "launch/javastore.h"
+#include "launch/plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const char good[] = "{'op':'plan','workspace':'api','hostname':'api','session':3,'state':'/s/api','home':'/s/api/home','nested':false,'memory_bytes':0,"
+                           "'processes':0,'cpu_percent':0,'shares':[{'path':'/src','mode':'rw','sockets':false}],'protect':['/etc/x'],'env':{'A':'b'}}";
+
+/* The good plan with one thing replaced. */
+static int parse(const char *from, const char *to)
+{
+        char text[2048];
+        const char *at = strstr(good, from);
+        struct chan_msg msg = { 0 };
+        struct plan plan;
+        struct err err;
+        int rc;
+
+        assert_non_null(at);
+        snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - good), good, to, at + strlen(from));
+        for (char *p = text; *p; p++)
+                if (*p == '\'')
+                        *p = '"';
+        msg.body = json_loads(text, 0, NULL);
+        assert_non_null(msg.body);
+        rc = plan_parse(&plan, &msg, &err);
+        plan_fini(&plan);
+        chan_msg_fini(&msg);
+        return rc;
+}
+
+static void test_plan(void **state)
+{
+        static const char *const bad[][2] = {
+                { "'/s/api'", "'s/api'" }, { "'/s/api'", "'/s/../etc'" }, { "'/s/api'", "'/s/.." "'" }, { "'/s/api'", "7" }, { "'workspace':'api'", "'workspace':'a/b'" },
+                { "'workspace':'api'", "'workspace':''" }, { "'workspace':'api'", "'workspace':'..'" }, { "'hostname':'api'", "'hostname':'-x'" },
+                { "'hostname':'api'", "'hostname':'a b'" }, { "'memory_bytes':0", "'memory_bytes':-1" }, { "'processes':0", "'processes':99999999999" },
+                { "'mode':'rw'", "'mode':'rwx'" }, { "'path':'/src'", "'path':'src'" }, { "'path':'/src'", "'path':'/a/../b'" }, { "['/etc/x']", "['x']" },
+                { "['/etc/x']", "[1]" }, { "{'A':'b'}", "{'A=':'b'}" }, { "{'A':'b'}", "{'1':'b'}" }, { "{'A':'b'}", "{'A':1}" }, { "{'A':'b'}", "[]" }, { "{'A':'b'}", "{'':'b'}" },
+        };
+
+        (void)state;
+        assert_int_equal(parse("'api'", "'api'"), 0);
+        assert_int_equal(parse("'/s/api'", "'/s/..api'"), 0);
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+                if (parse(bad[i][0], bad[i][1]) != -1)
+                        fail_msg("accepted: %s", bad[i][1]);
+}
+
+static void test_environment(void **state)
+{
+        struct plan plan = { .ca_cert = 0, .env = json_pack("{s:s,s:s}", "NODE_ENV", "development", "LANG", "de_DE.UTF-8") };
+        json_t *wanted = json_pack("{s:s,s:s,s:i}", "TERM", "xterm", "BAD=NAME", "x", "NUMBER", 1), *env = execenv_make(&plan, wanted);
+
+        (void)state;
+        assert_string_equal(json_string_value(json_object_get(env, "HOME")), "/root");
+        assert_string_equal(json_string_value(json_object_get(env, "TERM")), "xterm");
+        assert_string_equal(json_string_value(json_object_get(env, "LANG")), "de_DE.UTF-8");
+        assert_string_equal(json_string_value(json_object_get(env, "NODE_ENV")), "development");
+        assert_string_equal(json_string_value(json_object_get(env, "SSL_CERT_FILE")), "/etc/ssl/certs/ca-certificates.crt");
+        assert_null(json_object_get(env, "BAD=NAME"));
+        assert_null(json_object_get(env, "NUMBER"));
+        assert_null(json_object_get(env, "BROME_STATE"));
+        json_decref(env);
+        json_decref(wanted);
+        json_decref(plan.env);
+}
+
+static void test_empty_javastore(void **state)
+{
+        static const uint8_t head[12] = { 0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2, 0, 0, 0, 0 };
+        struct buf b;
+        struct err err;
+
+        (void)state;
+        buf_init(&b, 0);
+        assert_int_equal(javastore_make(&b, SLICE_LIT("no certificate here\n"), &err), 0);
+        assert_int_equal(buf_len(&b), sizeof(head) + 20);
+        assert_memory_equal(buf_slice(&b).p, head, sizeof(head));
+        buf_fini(&b);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_plan), cmocka_unit_test(test_environment), cmocka_unit_test(test_empty_javastore) };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
