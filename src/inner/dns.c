@@ -1,10 +1,12 @@
 /* DNS server: see dns.h. A name that no rule could allow does not exist here; an allowed one gets its synthetic addresses. */
 #include "inner/dns.h"
+#include "base/clock.h"
 #include "base/host.h"
 #include "inner/decide.h"
 #include "inner/events.h"
 #include "inner/flow.h"
 #include "inner/names.h"
+#include "inner/outbox.h"
 #include "wire/dns.h"
 
 static bool is_localhost(struct slice name)
@@ -110,7 +112,8 @@ static void dns_data(struct conn *c, struct slice *in)
 {
         struct flow *f = c->owner;
 
-        while (buf_len(&c->out) < CONN_OUT_HIGH_BYTES) {
+        f->deadline_ms = clock_mono_ms() + DNS_IDLE_MS;
+        while (buf_len(&c->out) < CONN_OUT_HIGH_BYTES && !outbox_stalled(f->door->outbox)) {
                 uint8_t out[DNS_MESSAGE_BYTES], prefix[2];
                 struct slice msg;
                 size_t used, n;
@@ -149,10 +152,17 @@ static void dns_failed(struct conn *c, const char *why)
 }
 
 static const struct conn_ops dns_ops = { .data = dns_data, .eof = dns_eof, .drained = dns_drained, .failed = dns_failed };
-static const struct flow_server dns_server = { .name = "dns" };
+static void dns_tick(struct flow *f, int64_t now_ms)
+{
+        if (now_ms >= f->deadline_ms)
+                flow_close(f, false);
+}
+
+static const struct flow_server dns_server = { .name = "dns", .tick = dns_tick };
 
 void dns_serve(struct flow *f)
 {
         flow_served(f, &dns_server, NULL);
+        f->deadline_ms = clock_mono_ms() + DNS_IDLE_MS;
         conn_serve(&f->conn, &dns_ops, f);
 }

@@ -46,7 +46,7 @@ static enum reason refused_place(struct door *d, const struct authority *to)
         if (to->is_addr && names_is_synthetic(&to->addr))
                 return REASON_ADDRESS_UNKNOWN;
         if (to->is_addr && (addr_eq(&to->addr, &gateway_v4) || addr_eq(&to->addr, &gateway_v6)))
-                return REASON_DEFAULT_DENY;
+                return REASON_ADDRESS_FORBIDDEN;
         return REASON_NONE;
 }
 

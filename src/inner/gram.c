@@ -229,7 +229,7 @@ static struct gram_flow *flow_begin(struct gram *g, const struct ends *e, struct
         place_of(g->d, e, &to);
         if (to.is_addr && names_is_synthetic(&to.addr))
                 v.reason = REASON_ADDRESS_UNKNOWN;
-        else if (g->count >= UDP_FLOWS_MAX || outbox_stalled(g->d->outbox))
+        else if (g->count >= UDP_FLOWS_MAX)
                 v.reason = REASON_TOO_MANY_FLOWS;
         else
                 decide_flow(g->d, &to, e->icmp ? FLOW_ICMP : FLOW_UDP, &v);
@@ -329,7 +329,7 @@ static void on_udp(evutil_socket_t fd, short what, void *arg)
                 ssize_t n = receive(fd, &e, &named);
                 if (n < 0)
                         return;
-                if (!named || !e.dst_port)
+                if (!named || !e.dst_port || outbox_stalled(g->d->outbox)) /* what cannot be recorded does not happen */
                         continue;
                 if (e.dst_port == 53) {
                         uint8_t out[DNS_MESSAGE_BYTES];
@@ -355,6 +355,8 @@ static void on_icmp(evutil_socket_t fd, short what, void *arg)
                 uint8_t head[4];
                 if (n < 0)
                         return;
+                if (outbox_stalled(g->d->outbox))
+                        continue;
                 if (fd == g->d->icmp4 ? !packet_echo_v4(slice_of(packet, (size_t)n), &echo) : !named || !packet_echo_v6(slice_of(packet, (size_t)n), &echo))
                         continue;
                 if (fd == g->d->icmp4) {

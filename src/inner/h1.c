@@ -13,6 +13,7 @@
 #include "inner/decide.h"
 #include "inner/events.h"
 #include "inner/flow.h"
+#include "inner/outbox.h"
 #include "inner/ws.h"
 #include "wire/body.h"
 
@@ -182,6 +183,7 @@ static void leg_end(struct exchange *x, const struct headers *trailers)
         struct h1 *h = x->owner;
 
         if (h->state == H1_TUNNEL) {
+                h->deadline_ms = clock_mono_ms() + LINGER_MS;
                 conn_finish(&h->f->conn);
                 return;
         }
@@ -292,7 +294,7 @@ static bool step_head(struct h1 *h, struct slice *in)
         enum wire_reason why = WIRE_OK;
         size_t used = 0;
 
-        if (!h->x && (buf_len(&h->f->conn.out) >= CONN_OUT_HIGH_BYTES || begin(h) < 0))
+        if (!h->x && (buf_len(&h->f->conn.out) >= CONN_OUT_HIGH_BYTES || outbox_stalled(h->f->door->outbox) || begin(h) < 0))
                 return false;
         switch (h1_read(&h->reader, *in, &h->x->arena, &head, &used, &why)) {
         case WIRE_MORE:
@@ -400,6 +402,8 @@ static void h1_eof(struct conn *c)
                 break;
         case H1_TUNNEL:
                 exchange_send_end(h->x, NULL);
+                if (c->fin_sent)
+                        flow_close(f, false);
                 break;
         case H1_HEAD:
         case H1_BODY:
@@ -447,6 +451,10 @@ static void h1_tick(struct flow *f, int64_t now_ms)
 {
         struct h1 *h = f->state_of_server;
 
+        if (h->state == H1_HEAD && !h->x && buf_len(&f->conn.in)) { /* held back while records piled up */
+                conn_resume(&f->conn);
+                return;
+        }
         if (!h->deadline_ms || now_ms < h->deadline_ms)
                 return;
         if (h->state == H1_HEAD && h->x) {

@@ -9,6 +9,7 @@
 #include "inner/decide.h"
 #include "inner/events.h"
 #include "inner/flow.h"
+#include "inner/outbox.h"
 #include "inner/ws.h"
 #include "wire/chunk.h"
 
@@ -239,15 +240,15 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
                 s->block.n = 0;
                 return 0;
         }
-        s = calloc(1, sizeof(*s));
-        if (!s)
-                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-        s->x = exchange_new(h->f->door, EXCHANGE_HTTP, &h2_leg, s);
-        if (!s->x || nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s) != 0) {
-                if (s->x)
+        s = outbox_stalled(h->f->door->outbox) ? NULL : calloc(1, sizeof(*s));
+        if (s)
+                s->x = exchange_new(h->f->door, EXCHANGE_HTTP, &h2_leg, s);
+        if (!s || !s->x || nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s) != 0) {
+                if (s && s->x)
                         exchange_end(s->x);
                 free(s);
-                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+                /* Not admitted, nothing was done: the client may try again (RFC 9113 §8.7). */
+                return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
         }
         s->h = h;
         s->id = frame->hd.stream_id;

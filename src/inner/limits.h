@@ -52,6 +52,7 @@ enum {
         NAMES_MAX = 65536,        /* docs/CONTROL.md */
         NAME_ADDRESS_BASE = 256,  /* name n has address 256 + n */
         DNS_TTL_S = 60,
+        DNS_IDLE_MS = 10 * 1000, /* of a DNS connection over TCP (RFC 7766 §6.2.3: seconds) */
         DNS_QUERY_ARENA_BYTES = 4096,
         CERTS_MAX = 1024,         /* leaves kept; the oldest goes */
         CERT_BACKDATE_S = 3600,   /* guests whose clock is behind */

@@ -725,6 +725,22 @@ def records_pile_up(r, c):
     assert c.curl("https://example.org/").returncode == 0
 
 
+@test
+def name_flood_unread(r, c):
+    """A guest that floods with refused names while nobody reads records costs nobody else anything."""
+    from rig import in_guest
+    r.reading.clear()
+
+    def go():
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for i in range(60000):
+            s.sendto(struct.pack(">HHHHHH", i & 65535, 0x100, 1, 0, 0, 0) + b"\x3f" + b"%063d" % i + b"\x03bad\0\0\1\0\1", ("10.88.0.1", 53))
+    in_guest(r.ns, go)
+    assert r.inner.poll() is None
+    r.reading.set()
+    assert c.curl("https://example.org/").returncode == 0
+
+
 def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP needs root for its namespaces")
