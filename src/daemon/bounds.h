@@ -13,6 +13,7 @@ enum {
         DAEMON_ACK_MS = 1000,              /* a door must have stopped what new rules forbid, see docs/CONTROL.md */
         DAEMON_GRACE_MS = 3 * 1000,        /* TERM to KILL inside the guest */
         DAEMON_STOP_MS = 10 * 1000,        /* then brome-spawn kills what is left of a session */
+        DAEMON_LOCK_MS = 1000,             /* for a bromed that is just ending to be gone */
         DAEMON_FLUSH_MS = 50,              /* records reach the disk; half of what the journal promises */
         DAEMON_RETRY_MS = 1000,            /* between two tries of a journal that could not be written */
         DAEMON_LOG_BYTES = 8 * 1024 * 1024, /* of bromed.log; a larger one becomes bromed.log.1 at start */

@@ -197,6 +197,9 @@ static void close_all(struct daemon *d)
 {
         char path[PATH_MAX];
 
+        /* The journal first: who hears that bromed stopped may read and start at once. */
+        if (d->journal)
+                record_stop(d);
         if (d->server) {
                 reply_done(d, &d->stop_waits);
                 snprintf(path, sizeof(path), "%.*s/bromed.sock", PATH_MAX - 16, d->paths.runtime);
@@ -204,8 +207,6 @@ static void close_all(struct daemon *d)
         }
         server_close(d->server);
         d->server = NULL;
-        if (d->journal)
-                record_stop(d);
         for (size_t i = 0; i < 3; i++)
                 if (signal_events[i])
                         event_free(signal_events[i]);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -52,6 +53,14 @@ static void record_workspace(const struct workspace *ws, const char *subject, co
 }
 
 void record_state(const struct workspace *ws) { record_workspace(ws, workspace_state_name(ws->state), ws->reason); }
+void record_left_over(struct daemon *d, const char *name)
+{
+        static struct workspace gone; /* all that a note needs */
+
+        gone.daemon = d;
+        snprintf(gone.name, sizeof(gone.name), "%s", name);
+        record_workspace(&gone, "stopped", "bromed ended unexpectedly, and the session with it");
+}
 void record_removed(const struct workspace *ws) { record_workspace(ws, "removed", "its folder is being deleted"); }
 
 void record_policy(const struct workspace *ws, const char *detail)
@@ -92,6 +101,8 @@ void record_flush(struct daemon *d)
         struct timeval again = { .tv_sec = DAEMON_RETRY_MS / 1000, .tv_usec = DAEMON_RETRY_MS % 1000 * 1000 };
         struct err why = ERR_INIT;
 
+        if (!d->journal)
+                return;
         if (journal_due_ms(d->journal) >= 0 && journal_writable(d->journal, NULL))
                 (void)journal_flush(d->journal);
         if (journal_writable(d->journal, &why)) {

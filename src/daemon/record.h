@@ -9,6 +9,8 @@
 /* A Workspace note: the state it came to, and why. */
 void record_state(const struct workspace *ws);
 void record_removed(const struct workspace *ws);
+/* Of the session of `name` that ran when bromed ended without a word. */
+void record_left_over(struct daemon *d, const char *name);
 /* A Policy note. */
 void record_policy(const struct workspace *ws, const char *detail);
 

@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/bounds.h"
+#include "daemon/record.h"
 #include "daemon/session.h"
 #include "daemon/spawn.h"
 #include "daemon/workspace.h"
@@ -336,6 +337,9 @@ void registry_sweep_left_over(struct daemon *d)
 
                 if (!request_name_ok(e->d_name))
                         continue;
+                snprintf(mark, sizeof(mark), "%s/" SESSION_RUNNING_MARK, e->d_name);
+                if (unlinkat(dirfd(dir), mark, 0) == 0)
+                        record_left_over(d, e->d_name);
                 snprintf(mark, sizeof(mark), "%s/" SESSION_THROW_AWAY_MARK, e->d_name);
                 if (faccessat(dirfd(dir), mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0 && registry_discard(d, e->d_name, &err) < 0)
                         log_error("%s", err.text);

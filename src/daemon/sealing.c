@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 static const struct seal_call daemon_calls[] = {
@@ -50,7 +51,7 @@ static const struct seal_call daemon_calls[] = {
         SEAL_CALL(sysinfo, "qsort asks how much memory there is"),
         SEAL_CALL(mlock, "OpenSSL's secure memory, while a CA key is made"),
         SEAL_CALL(sched_yield, "OpenSSL's locks"),
-        SEAL_CALL(ioctl, "TCGETS of stdio: a file that is no terminal"),
+        SEAL_CALL_ARG(ioctl, 1, ~0ULL, TCGETS, "stdio: is it a terminal?"),
 };
 
 enum { PATHS = 8 + 2 * RULES_FILES_MAX };

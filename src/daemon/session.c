@@ -41,6 +41,25 @@ void session_stage(struct session *s)
                 event_add(s->deadline, &t);
 }
 
+/* An empty file in the workspace's folder, made or removed. 0 or -1 with errno. */
+static int mark(const struct workspace *ws, const char *name, bool there)
+{
+        char path[PATH_MAX];
+        int fd;
+
+        if (snprintf(path, sizeof(path), "%s/%s", ws->folder, name) >= (int)sizeof(path)) {
+                errno = ENAMETOOLONG;
+                return -1;
+        }
+        if (!there)
+                return unlink(path) < 0 && errno != ENOENT ? -1 : 0;
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0)
+                return -1;
+        fd_close(&fd);
+        return 0;
+}
+
 /* --- ending --- */
 
 static void session_free(struct session *s)
@@ -162,6 +181,8 @@ void session_lost(struct workspace *ws, struct program *p, const char *why)
         struct session *s = ws->session;
 
         if (ws->state != WS_STOPPING)
+                s->vague = true;
+        if (ws->state != WS_STOPPING)
                 session_fail(ws, "%s ended unexpectedly (%s)%s", p->call, why,
                              p == &s->programs[SESSION_LAUNCH] ? "" : "; the way out of the workspace is closed");
         if (p == &s->programs[SESSION_LAUNCH])
@@ -174,9 +195,21 @@ void session_events_ended(struct workspace *ws, const char *door)
 {
         /* A door without records must not go on, whether it still lives or not. */
         if (ws->session && ws->state != WS_STOPPING)
+                ws->session->vague = true;
+        if (ws->session && ws->state != WS_STOPPING)
                 session_fail(ws, "the %s door ended, or reports its decisions no more; the way out of the workspace is closed", door);
         else if (ws->session)
                 check_gone(ws->session);
+}
+
+/* One program's death makes the others fall silent, and their silence may be heard first. */
+static void explain(struct session *s, const struct program *p, int number)
+{
+        if (!s->vague || s->killed)
+                return;
+        s->vague = false;
+        snprintf(s->why, sizeof(s->why), "%s was killed by signal %d; the way out of the workspace is closed", p->call, number);
+        log_error("workspace %s: %s", s->ws->name, s->why);
 }
 
 bool session_exited(struct workspace *ws, uint64_t id, int status, const char *never_ran)
@@ -191,6 +224,8 @@ bool session_exited(struct workspace *ws, uint64_t id, int status, const char *n
                 p->running = false;
                 if (never_ran)
                         session_fail_code(ws, REQUEST_E_HOST, never_ran);
+                else if (WIFSIGNALED(status) && ws->state == WS_STOPPING)
+                        explain(s, p, WTERMSIG(status));
                 else if (WIFSIGNALED(status))
                         session_fail(ws, "%s was killed by signal %d; the way out of the workspace is closed", p->call, WTERMSIG(status));
                 else if (WEXITSTATUS(status) && ws->state != WS_STOPPING)
@@ -243,6 +278,7 @@ static void on_done(evutil_socket_t fd, short what, void *ctx)
         (void)what;
         workspace_state(ws, s->failed ? WS_FAILED : WS_STOPPED, s->why);
         record_flush(d);
+        mark(ws, SESSION_RUNNING_MARK, false);
         if (ws->remove_folder && registry_discard(d, ws->name, &err) < 0)
                 log_error("workspace %s: its folder stays: %s", ws->name, err.text);
         for (size_t i = 0; i < SESSION_CLOSERS; i++)
@@ -300,17 +336,13 @@ static struct session *session_new(struct workspace *ws)
         return s;
 }
 
-/* Folder, mark of a throw-away one, CA. */
+/* Folder, marks, CA. */
 static int prepare_folder(struct workspace *ws, struct err *err)
 {
-        char mark[PATH_MAX];
-
         if (fd_mkdirs(ws->folder, 0700, err) < 0)
                 return -1;
-        if (ws->remove_folder &&
-            (snprintf(mark, sizeof(mark), "%s/" SESSION_THROW_AWAY_MARK, ws->folder) >= (int)sizeof(mark) ||
-             fd_write_file(mark, 0600, "", 0, err) < 0))
-                return err->text[0] ? -1 : err_set(err, "the state folder is too long a path");
+        if (mark(ws, SESSION_RUNNING_MARK, true) < 0 || (ws->remove_folder && mark(ws, SESSION_THROW_AWAY_MARK, true) < 0))
+                return err_sys(err, errno, "%s", ws->folder);
         return ca_ensure(ws->folder, ws->name, err);
 }
 
@@ -441,6 +473,7 @@ int session_open(struct workspace *ws, const struct session_options *o, enum req
         workspace_state(ws, WS_PREPARING, NULL);
         if (prepare(s, &policy, code, err) < 0) {
                 fd_close(&policy);
+                mark(ws, SESSION_RUNNING_MARK, false);
                 workspace_state(ws, WS_FAILED, err->text);
                 ws->session = NULL;
                 session_free(s);

@@ -12,6 +12,8 @@
 #include "daemon/record.h"
 #include <sys/types.h>
 
+/* In the folder of a workspace whose session runs: bromed's own death is noted at the next start. */
+#define SESSION_RUNNING_MARK "session"
 /* In the folder of a workspace that is to vanish with its session: what a crash left is removed at the next start. */
 #define SESSION_THROW_AWAY_MARK "throw-away"
 
@@ -59,6 +61,7 @@ struct session {
         struct event *stats_deadline;
 
         bool failed, killed, exit_heard;
+        bool vague; /* failed because something fell silent: a signal heard of later says why */
         enum request_error code; /* of the failure, for the opener */
         char why[512];
         json_t *changed; /* launch's list of files that the host may execute */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char usage[] = "usage: bromed [--foreground] [--ready-fd N] [--config FILE]\n"
@@ -83,6 +84,20 @@ int start_folders(const struct paths *p, struct err *err)
         return 0;
 }
 
+/* A holder that is just ending gets a moment: `stop` is answered a little before its process is gone. */
+static int take(int fd)
+{
+        const struct timespec pause = { .tv_nsec = 20 * 1000 * 1000 };
+
+        for (int tries = 0;; tries++) {
+                if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+                        return 0;
+                if (errno != EWOULDBLOCK || tries == DAEMON_LOCK_MS / 20)
+                        return -1;
+                nanosleep(&pause, NULL);
+        }
+}
+
 static int lock_one(const char *folder, struct err *err)
 {
         char path[PATH_MAX], holder[32] = "";
@@ -94,7 +109,7 @@ static int lock_one(const char *folder, struct err *err)
         fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
                 return err_sys(err, errno, "%s", path);
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (take(fd) < 0) {
                 e = errno;
                 n = pread(fd, holder, sizeof(holder) - 1, 0);
                 holder[n > 0 ? strspn(holder, "0123456789") : 0] = 0;
