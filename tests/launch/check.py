@@ -200,9 +200,9 @@ call("bpf", 321, 0, 0, 0); call("perf", 298, 0, 0, 0, 0, 0); call("userfaultfd",
 call("fsopen", 430, b"tmpfs", 0); call("open_tree", 428, -100, b"/", 1); call("move_mount", 429, -100, b"/", -100, b"/mnt", 0); call("mount_setattr", 442, -100, b"/", 0, 0, 0)
 call("setns", 308, 0, 0); call("clone newuser", 56, 0x10000000 | 17, 0, 0, 0, 0); call("unshare time", 272, 0x80); call("kexec", 246, 0, 0, 0, 0); call("handle", 304, 0, 0, 0)
 call("personality", 135, 0x400000); call("openat2", 437, -100, b"/", 0, 24); call("mknodat suid", 259, -100, b"/tmp/s", 0o104755, 0); call("open suid", 257, -100, b"/tmp/s2", 0o101, 0o4755)
-call("fsmount", 432, 0, 0, 0); call("syslog", 103, 3, 0, 0); call("future", 600)
+call("fsmount", 432, 0, 0, 0); call("syslog", 103, 3, 0, 0); call("future", 600); call("fchmodat2", 452, -100, b"/tmp/t", 0o4755, 0); call("fchmod", 91, 0, 0o4755); call("memfd suid", 268, -100, b"/tmp/t", 0o4755)
 ''')
-    check("forbidden calls fail", all(x.split()[-2] == "-1" and x.split()[-1] in ("EPERM", "ENOSYS") for x in out.splitlines()) and len(out.splitlines()) == 24, out)
+    check("forbidden calls fail", all(x.split()[-2] == "-1" and x.split()[-1] in ("EPERM", "ENOSYS") for x in out.splitlines()) and len(out.splitlines()) == 27, out)
     s = l.run("/usr/bin/python3", "-c", "import ctypes; ctypes.CDLL(None).syscall(0x40000000 | 39); print('alive')")
     check("x32 calls kill or fail", b"alive" not in s.out or s.status, s.out)
     out = py(l, TRY + '''
@@ -375,6 +375,25 @@ os.system("true") if False else None
     t = time.monotonic(); l.stop(0); check("and is killed at once (%.0f ms)" % ((time.monotonic() - t) * 1000), not guests(l), len(guests(l)))
 
 
+def limits(make):
+    l = make(memory_bytes=200 << 20, processes=50, cpu_percent=50)
+    l.start()
+    if l.ready["isolation"]["limits"]["memory"] == "cgroup":
+        s = l.run("/usr/bin/python3", "-c", "x = bytearray(400 << 20); print('had it')")
+        check("the memory limit holds", s.status == 9 and b"had it" not in s.out, (s.status, s.out, s.err))
+        t = os.times(); s = l.run("/usr/bin/python3", "-c", "import time,os\nt=time.time()\nwhile time.time()-t<1.5: pass\nprint(os.times().user)")
+        check("the CPU limit holds", float(s.out) < 1.2, s.out)
+    else:
+        check("limits that do not hold are told", len(l.ready["isolation"]["warnings"]) == 2, l.ready)
+    out = py(l, "n = 0\ntry:\n    while n < 200:\n        if os.fork() == 0: time.sleep(5); os._exit(0)\n        n += 1\nexcept OSError: pass\nprint(n)")
+    check("the process limit holds", 5 < int(out.split()[-1]) < 50, out)
+    l.stop(0)
+    l = make(nested=True); l.start()
+    out = l.sh("unshare -Urm sh -c 'mount -t tmpfs x /mnt && echo nested'; unshare -Urpf --mount-proc true; echo 1 > /proc/sys/kernel/core_pattern; umount /proc/sys; cat /proc/kcore | head -c1")
+    check("nested yes allows namespaces inside", "nested" in out, out)
+    l.stop(0)
+
+
 def shares(base, user, make):
     import subprocess
     top = os.path.join(base, "src"); os.mkdir(top)
@@ -443,6 +462,7 @@ def main():
     out = py(l, REFUSALS.replace("ROUNDS", "1"))
     check("the inner door is dead: everything refused at once", out.count("ECONNREFUSED prompt") == 8, out)
     life(l, make)
+    limits(make)
     shares(base, user, make)
     print("%d failed" % failed)
     return failed != 0
