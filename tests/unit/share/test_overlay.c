@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -197,6 +200,76 @@ static void links_are_never_followed(void **state)
         assert_false(tree_has("lower/way2", NULL));
 }
 
+static void put(const char *path, const char *text)
+{
+        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+        if (fd < 0 || write(fd, text, strlen(text)) < 0 || write(fd, text, strlen(text)) < 0)
+                _exit(3);
+        close(fd);
+}
+
+static bool write_map(const char *path, bool is_map, unsigned id)
+{
+        char text[64];
+        int fd = open(path, O_WRONLY);
+        if (is_map)
+                snprintf(text, sizeof(text), "0 %u 1", id);
+        else
+                snprintf(text, sizeof(text), "deny");
+        bool ok = fd >= 0 && write(fd, text, strlen(text)) >= 0;
+        close(fd);
+        return ok;
+}
+
+/* What the kernel itself leaves in an upper layer, mounted as the launcher does for an ordinary user. Exits 77 where it cannot. */
+static _Noreturn void in_a_real_overlay(void)
+{
+        char options[1024], merged[512];
+        uid_t uid = getuid();
+        gid_t gid = getgid();
+        snprintf(options, sizeof(options), "lowerdir=%s,upperdir=%s,workdir=%s,userxattr", tree_path("lower"), tree_path("upper"), tree_path("work"));
+        snprintf(merged, sizeof(merged), "%s", tree_path("merged"));
+        if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+                _exit(77);
+        if (!write_map("/proc/self/setgroups", false, 0) || !write_map("/proc/self/uid_map", true, uid) || !write_map("/proc/self/gid_map", true, gid) ||
+            mount("overlay", merged, "overlay", 0, options) < 0 || chdir(merged) < 0)
+                _exit(77);
+        put("changed", "2");
+        put("new", "3");
+        bool ok = unlink("gone") == 0 && unlink("dir/a") == 0 && unlink("dir/sub/b") == 0 && rmdir("dir/sub") == 0 && rmdir("dir") == 0 && mkdir("dir", 0755) == 0 &&
+                  mkdir("dir/sub", 0755) == 0 && chmod("mode", 0700) == 0 && rename("moved", "moved2") == 0;
+        put("dir/sub/c", "4");
+        _exit(ok ? 0 : 3);
+}
+
+static void a_layer_made_by_the_kernel(void **state)
+{
+        (void)state;
+        struct overlay_apply_result r;
+        int status;
+        tree_dir("work");
+        tree_dir("merged");
+        tree_file("lower/changed", "1");
+        tree_file("lower/gone", "1");
+        tree_file("lower/dir/a", "1");
+        tree_file("lower/dir/sub/b", "1");
+        tree_file("lower/mode", "1");
+        tree_file("lower/moved", "1");
+        tree_file("lower/untouched", "1");
+        pid_t pid = fork();
+        if (pid == 0)
+                in_a_real_overlay();
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+                skip();
+        assert_int_equal(status, 0);
+        chmod(tree_path("work/work"), 0700);
+        assert_string_equal(diff(), "A dir/sub/c\nA moved2\nA new\nC changed\nD dir/a\nD dir/sub/b\nD gone\nD moved\nM mode\n");
+        apply(NULL, 0, &r);
+        assert_true(r.applied == 9 && r.failed == 0 && tree_has("lower/dir/sub/c", "44") && tree_has("lower/untouched", "1"));
+        assert_string_equal(diff(), "");
+}
+
 static const char *text_diff(const char *path)
 {
         struct buf out;
@@ -246,6 +319,7 @@ static int group(void)
                 cmocka_unit_test_setup_teardown(only_what_is_named_is_applied, setup, teardown),
                 cmocka_unit_test_setup_teardown(dangerous_changes_are_refused, setup, teardown),
                 cmocka_unit_test_setup_teardown(links_are_never_followed, setup, teardown),
+                cmocka_unit_test_setup_teardown(a_layer_made_by_the_kernel, setup, teardown),
                 cmocka_unit_test_setup_teardown(differences_in_text, setup, teardown),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -132,6 +133,7 @@ int tree_run(int (*group)(void))
         if (pid == 0) {
                 if (setgroups(0, NULL) < 0 || setresgid(54321, 54321, 54321) < 0 || setresuid(54321, 54321, 54321) < 0)
                         _exit(99);
+                prctl(PR_SET_DUMPABLE, 1); /* or /proc/self stays root's */
                 exit(group());
         }
         return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? failed + WEXITSTATUS(status) : failed + 1;
