@@ -320,7 +320,8 @@ int link_start(struct link *l, struct exchange *x)
         rc = x->req ? request_fields(x, nv, sizeof(nv) / sizeof(nv[0]), &n) : connect_fields(x, nv, &n);
         if (rc < 0)
                 return -1;
-        nv[n++] = nv_of(SLICE_LIT("brome-flow"), slice_of(flow, (size_t)len));
+        nv[n] = nv_of(SLICE_LIT("brome-flow"), slice_of(flow, (size_t)len));
+        nv[n++].flags = NGHTTP2_NV_FLAG_NO_INDEX; /* never twice the same: it would only fill the table that every field is looked up in */
         x->up_sent_end = x->up_ended && !buf_len(&x->up) && !(x->up_trailers && x->up_trailers->n);
         x->stream = nghttp2_submit_request(l->h2, NULL, nv, n, x->up_sent_end ? NULL : &provider, x);
         if (x->stream < 0) {
