@@ -165,7 +165,8 @@ static int hello(struct control *c, const struct control_options *o, struct err 
         struct err why = ERR_INIT;
         int rc = -1;
 
-        if (chan_send(c->fd, json_pack("{s:s, s:i, s:s}", "op", "hello", "version", CONTROL_VERSION, "build", BROME_VERSION), NULL, 0) < 0)
+        if (chan_send(c->fd, json_pack("{s:s, s:i, s:s}", "op", "hello", "version", CONTROL_VERSION, "build", BROME_VERSION), NULL, 0) < 0 &&
+            errno != EPIPE) /* refused already: the reason waits to be read */
                 return err_sys(err, errno, "bromed does not answer");
         if (chan_wait(c->fd, CONTROL_HELLO_MS, &msg, &why) != 1)
                 return err_set(err, "bromed does not answer: %s", *why.text ? why.text : "timed out; 'brome daemon restart' helps");

@@ -122,7 +122,12 @@ void reply_progress(struct daemon *d, const struct reply *reply, const char *ste
 /* Not a hello, or another version: told once, then the connection ends. */
 static void refuse(struct client *c, const char *text)
 {
+        struct chan_msg msg;
+
         client_send(c, request_error(0, REQUEST_E_USAGE, text), NULL, 0);
+        /* A UNIX socket that is closed with unread messages resets the other end, and the reason would be lost. */
+        for (int i = 0; i < DAEMON_MESSAGES_A_TURN && chan_recv(c->fd, &msg, NULL) == 1; i++)
+                chan_msg_fini(&msg);
         client_end(c);
 }
 

@@ -472,7 +472,7 @@ def connects(h):
 
 def peer(h, prefix):
     code = ("import socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\ns.connect(sys.argv[1])\n"
-            "s.send(b'{\"op\":\"hello\",\"version\":1,\"build\":\"x\"}')\nprint(s.recv(70000).decode())")
+            "try: s.send(b'{\"op\":\"hello\",\"version\":1,\"build\":\"x\"}')\nexcept BrokenPipeError: pass\nprint(s.recv(70000).decode())")
     return subprocess.run([*prefix, sys.executable, "-c", code, h.run + "/bromed.sock"], capture_output=True, text=True, timeout=30)
 
 
@@ -483,7 +483,7 @@ def test_peers():
         assert '"hello"' in peer(h, []).stdout
         for kind in (["unshare", "--pid", "--fork"], ["unshare", "--user", "--map-root-user"], ["unshare", "--user", "--pid", "--fork"]):
             out = peer(h, kind)
-            assert '"hello"' not in out.stdout and ("refused" in out.stdout or "Permission" in out.stderr or "Error" in out.stderr), (kind, out)
+            assert '"hello"' not in out.stdout and "namespace" in out.stdout, (kind, out)
         # Another user: the folder keeps him out; and when he holds a descriptor of it all the same, his number does.
         for f in (h.dir, h.run):
             os.chmod(f, 0o755)
