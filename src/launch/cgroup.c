@@ -4,8 +4,10 @@
 #include "base/buf.h"
 #include "base/fd.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,10 @@
 #include <unistd.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-enum { CPU_PERIOD_US = 100000 };
+enum {
+        CPU_PERIOD_US = 100000,
+        REMOVE_TRIES = 2500, /* 2 ms each: a loaded machine takes its time to bury a guest. What stays is swept by the next session. */
+};
 
 static const char *const v1_controllers[] = { "memory", "pids", "cpu", "freezer" };
 
@@ -64,10 +69,33 @@ static bool own_path(const char *controller, char out[PATH_MAX])
         return found;
 }
 
+/* Removes what a session left whose launcher and keeper were both killed: its name ends with the launcher's pid. */
+static void sweep(int parent)
+{
+        int copy = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+        const struct dirent *e;
+
+        if (!dir) {
+                fd_close(&copy);
+                return;
+        }
+        while ((e = readdir(dir))) {
+                const char *dot = strncmp(e->d_name, "brome.", 6) == 0 ? strrchr(e->d_name, '.') : NULL;
+                char *end = NULL;
+                long pid = dot ? strtol(dot + 1, &end, 10) : 0;
+                if (pid > 0 && *end == 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+                        unlinkat(parent, e->d_name, AT_REMOVEDIR);
+        }
+        closedir(dir);
+}
+
 /* A new folder of ours in `at`; true when it was made. */
 static bool make_in(struct cgroup *c, const char *at, struct cgroup_folder *f)
 {
         f->parent = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (f->parent >= 0)
+                sweep(f->parent);
         if (f->parent >= 0 && mkdirat(f->parent, c->name, 0755) == 0) {
                 f->dir = openat(f->parent, c->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 if (f->dir >= 0)
@@ -235,10 +263,10 @@ bool cgroup_kill(const struct cgroup *c) { return c->kill >= 0 && write(c->kill,
 void cgroup_remove(struct cgroup *c)
 {
         static const struct timespec pause = { 0, 2 * 1000 * 1000 };
+        int tries = 0;
 
         for (size_t i = 0; i < c->count; i++) {
-                /* At most a second for all: a folder that stays is empty and harmless. */
-                for (int tries = 0; tries < 100 && unlinkat(c->folders[i].parent, c->name, AT_REMOVEDIR) < 0 && errno == EBUSY; tries++)
+                while (unlinkat(c->folders[i].parent, c->name, AT_REMOVEDIR) < 0 && errno == EBUSY && tries++ < REMOVE_TRIES)
                         nanosleep(&pause, NULL);
                 fd_close(&c->folders[i].dir);
                 fd_close(&c->folders[i].parent);

@@ -1,5 +1,8 @@
 /* The shares of one session: judged and remembered by the launcher (src/share does the judging), mounted by the guest's first process, and
- * looked over again when the guest is gone. */
+ * looked over again when the guest is gone.
+ *
+ * In the workspace's state folder: overlay/N/{path,upper,work} for each overlay share, found again by the host path written in `path`
+ * (`brome share diff` and `apply` read upper); copies/N/config, the private git configurations of the last session. */
 #ifndef BROME_LAUNCH_SHARES_H
 #define BROME_LAUNCH_SHARES_H
 

@@ -329,6 +329,25 @@ def guests(l):
     return found
 
 
+def sealed(l, user):
+    """What brome-launch and its keeper still hold while the guest runs."""
+    status = lambda p: dict(x.split(":\t", 1) for x in open("/proc/%s/status" % p).read().splitlines() if ":\t" in x)
+    launch = status(l.proc.pid)
+    check("brome-launch: no capability, no new privileges, filtered", int(launch["CapEff"], 16) == 0 and int(launch["CapPrm"], 16) == 0 and launch["NoNewPrivs"] == "1" and launch["Seccomp"] == "2", launch)
+    inside = set(guests(l))
+    for p in open("/proc/%d/task/%d/children" % (l.proc.pid, l.proc.pid)).read().split():
+        if p in inside: continue
+        k = status(p)
+        check("the keeper: four capabilities, filtered", bin(int(k["CapEff"], 16)).count("1") == 4 and k["NoNewPrivs"] == "1" and k["Seccomp"] == "2", k)
+        fds = [os.readlink("/proc/%s/fd/%s" % (p, f)) for f in os.listdir("/proc/%s/fd" % p)]
+        check("the keeper's descriptors are few", len(fds) < 25 and sum(f.startswith("socket") for f in fds) == 2, fds)
+    ns = lambda p, kind: os.readlink("/proc/%s/ns/%s" % (p, kind))
+    first = min(inside, key=int)
+    check("every namespace is the guest's own", all(ns(first, k) not in (ns("self", k), ns(l.proc.pid, k)) for k in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")))
+    check("guest root is not root", open("/proc/%s/uid_map" % first).read().split()[1] != "0" and (user is not None or status(first)["Uid"].split()[0] not in ("0", "1000")), "")
+    check("no uplink, no forwarding", l.proc and os.path.exists("/proc/%d/net/dev" % l.proc.pid) and sorted(x.split(":")[0].strip() for x in open("/proc/%d/net/dev" % l.proc.pid) if ":" in x and not any(t in x for t in ("sit0", "tunl0", "gre", "ip6tnl", "ip_vti", "ip6_vti"))) == ["gate0", "lo"])
+
+
 def life(l, make):
     s = l.exec(["/bin/sh", "-c", "sleep 1000 & sleep 1001 & while :; do :; done"])
     l.send({"op": "freeze"}); msg, _ = l.expect("freeze")
@@ -452,6 +471,7 @@ def main():
     l.send({"op": "open"})
     network(l, door)
     if os.geteuid() == 0: packets(l, door)
+    if os.geteuid() == 0: sealed(l, user)
     raw_sockets(l)
     kernel(l)
     files(l, base)
