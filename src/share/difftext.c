@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONTEXT = 3, LINE_BYTES = 4096 /* of a line that are shown */, BINARY_LOOK_BYTES = 8192 };
+enum { CONTEXT = 3, LINE_BYTES = 4096 /* of a line that are shown */, PIECE_BYTES = 64 /* escaped at a time: eight-fold at most, into 512 */, BINARY_LOOK_BYTES = 8192 };
 
 struct side {
         struct buf text;
@@ -62,11 +62,9 @@ static void side_fini(struct side *s)
 }
 
 /* Walks back through the rounds and marks what is not common. v[d] holds the furthest x on each diagonal of round d. */
-static void mark(const struct side *a, const struct side *b, size_t from, size_t n, size_t m, int32_t **v, int d, struct edits *e)
+static void mark(size_t from, size_t n, size_t m, int32_t **v, int d, struct edits *e)
 {
         int x = (int)n, y = (int)m;
-        (void)a;
-        (void)b;
         for (; d > 0; d--) {
                 int k = x - y;
                 const int32_t *before = v[d - 1] + (d - 1);
@@ -104,7 +102,7 @@ static int myers(const struct side *a, const struct side *b, size_t from, size_t
                         }
                         now[k] = x;
                         if ((size_t)x == n && (size_t)y == m) {
-                                mark(a, b, from, n, m, v, d, e);
+                                mark(from, n, m, v, d, e);
                                 result = 1;
                         }
                 }
@@ -140,7 +138,7 @@ static int find_edits(const struct side *a, const struct side *b, struct edits *
 /* Tabs and backslashes as they are: they do no harm, and code is full of them. */
 static int add_line(struct buf *out, char sign, struct slice line, bool no_newline)
 {
-        char shown[512];
+        char shown[8 * PIECE_BYTES + 8];
         bool cut = line.n > LINE_BYTES;
         line = slice_first(line, LINE_BYTES);
         int r = buf_add(out, &sign, 1);
@@ -151,12 +149,10 @@ static int add_line(struct buf *out, char sign, struct slice line, bool no_newli
                         line = slice_skip(line, 1);
                         continue;
                 }
-                while (n < line.n && n < 64 && line.p[n] != '\t' && line.p[n] != '\\')
+                while (n < line.n && n < PIECE_BYTES && line.p[n] != '\t' && line.p[n] != '\\')
                         n++;
-                while (n == 64 && n > 60 && n < line.n && (line.p[n] & 0xc0) == 0x80) /* not within a character */
-                        n--;
-                if (n < line.n && n < 64)
-                        while (n > 1 && (line.p[n] & 0xc0) == 0x80)
+                if (n == PIECE_BYTES) /* not within a character */
+                        while (n > PIECE_BYTES - 4 && n < line.n && (line.p[n] & 0xc0) == 0x80)
                                 n--;
                 r = buf_add_str(out, esc_text(shown, sizeof(shown), slice_first(line, n)));
                 line = slice_skip(line, n);
