@@ -8,6 +8,7 @@
 #include "rules/policy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,20 @@ int settings_path(const struct daemon *d, char out[PATH_MAX], const char *dir, c
         return n < 0 || n >= PATH_MAX ? err_set(err, "%s: too long a path", esc_str(path)) : 0;
 }
 
+/* fd_read_file, and the way out where the file may be read, but not by bromed: its folder was not named when bromed sealed itself. */
+static int read_file(const char *file, struct buf *out, size_t limit_bytes, struct err *err)
+{
+        int fd;
+
+        if (fd_read_file(file, out, limit_bytes, err) == 0)
+                return 0;
+        fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (fd < 0 && errno == EACCES && access(file, R_OK) == 0)
+                err_set(err, "%s: its folder is new to the running bromed; 'brome daemon restart' lets it in (running sessions end)", esc_str(file));
+        fd_close(&fd);
+        return -1;
+}
+
 struct loading {
         const struct daemon *d;
         const struct settings_override *override;
@@ -57,7 +72,7 @@ static int read_text(const struct loading *l, const char *name, bool may_miss, c
                 from = l->override->text;
         else if (may_miss && access(name, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
                 from = SLICE_EMPTY;
-        else if ((rc = fd_read_file(name, &b, DAEMON_CONFIG_BYTES, err)) == 0)
+        else if ((rc = read_file(name, &b, DAEMON_CONFIG_BYTES, err)) == 0)
                 from = buf_slice(&b);
         if (rc == 0 && !(*text = malloc(from.n + 1)))
                 rc = err_set(err, "out of memory");
@@ -158,7 +173,7 @@ static int add_ca(const struct daemon *d, json_t *cas, const char *path, struct 
         int rc = -1;
 
         buf_init(&pem, DAEMON_CA_BYTES + 65536);
-        if (settings_path(d, full, "/", path, err) == 0 && fd_read_file(full, &pem, DAEMON_CA_BYTES, err) == 0) {
+        if (settings_path(d, full, "/", path, err) == 0 && read_file(full, &pem, DAEMON_CA_BYTES, err) == 0) {
                 text = json_stringn((const char *)buf_slice(&pem).p, buf_len(&pem));
                 rc = text && json_object_set_new(cas, path, text) == 0 ? 0 : err_set(err, "%s: no PEM text", esc_str(full));
         }

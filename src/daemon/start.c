@@ -1,6 +1,7 @@
 /* Starting: see start.h. */
 #include "daemon/start.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "daemon/bounds.h"
 #include "version.h"
 
@@ -81,6 +82,13 @@ int start_folders(const struct paths *p, struct err *err)
         for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++)
                 if (snprintf(path, sizeof(path), "%s/%s", p->state, below[i]) >= (int)sizeof(path) || own_folder(path, err) < 0)
                         return err->text[0] ? -1 : err_set(err, "the state folder is too long a path");
+        /* The seal names folders that are there: without this one a configuration written later could not be read. It may be out of reach
+         * (a read-only home); then there is none. */
+        if (snprintf(path, sizeof(path), "%s", p->config) < (int)sizeof(path) && strrchr(path, '/') > path) {
+                *strrchr(path, '/') = 0;
+                if (fd_mkdirs(path, 0700, NULL) < 0)
+                        log_info("%s cannot be made; a configuration put there later needs a restart", path);
+        }
         return 0;
 }
 

@@ -397,6 +397,25 @@ def test_reload():
         assert c.ok("status")["config"]["error"] == ""
 
 
+def test_configuration_that_comes_later():
+    with Home() as h:
+        os.rmdir(f"{h.dir}/conf")
+        h.up()
+        c = h.client()
+        h.write(h.conf, "workspace late { }\n")
+        c.ok("reload")
+        assert state(c, "late")
+        os.mkdir(f"{h.dir}/elsewhere")
+        h.write(f"{h.dir}/elsewhere/ca.pem", "PEM")
+        h.write(h.conf, f'host x.example {{ ca file "{h.dir}/elsewhere/ca.pem" }}\nworkspace late {{ }}\n')
+        c.ok("reload")
+        m = c.ask("session.open", workspace="late", keep=True)
+        assert m["code"] == "config" and "brome daemon restart" in m["text"], m
+        h.down()
+        h.up()
+        h.client().ok("session.open", workspace="late", keep=True)
+
+
 def test_broken_config_refuses_first_start():
     with Home("workspace a { rules { allow wob } }\n") as h:
         p, said = h.spawn()
