@@ -18,6 +18,8 @@ class Peer:
         def place():
             os.dup2(number, 3)
             os.set_inheritable(3, True)
+            if not terminal:
+                os.setpgid(0, 0)  # a job of a shell: a group that is no orphan, or the kernel would not stop it
             if terminal:
                 os.setsid()
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -28,7 +30,7 @@ class Peer:
             fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("<HHHH", 33, 99, 0, 0))
             self.before = termios.tcgetattr(slave)
             how = dict(stdin=slave, stdout=slave, stderr=slave)
-        self.process = subprocess.Popen([ATTACH] + (["pty"] if pty_asked else []), preexec_fn=place, pass_fds=(3,) if number == 3 else (3, number), **how)
+        self.process = subprocess.Popen([ATTACH] + (["pty"] if pty_asked else []), preexec_fn=place, pass_fds=(3,), **how)
         theirs.close()
         self.socket.settimeout(30)
 

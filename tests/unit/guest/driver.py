@@ -34,7 +34,7 @@ class Guest:
             argv = ["unshare", "--pid", "--mount", "--mount-proc", "--fork", "--kill-child"] + argv
             if os.geteuid() != 0:
                 argv[1:1] = ["--user", "--map-root-user"]
-        self.process = subprocess.Popen(argv, preexec_fn=place, pass_fds=(3,) if pass_fd == 3 else (3, pass_fd), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(argv, preexec_fn=place, pass_fds=(3,), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         guest.close()
         self.socket, self.buffer, self.next = host, bytearray(), 1
         self.streams = collections.OrderedDict()
