@@ -42,6 +42,7 @@ struct door {
         int tcp, udp, raw4, raw6, icmp4, icmp6;
         struct event *listen_event;
         bool listening;
+        bool stalled; /* records piled up when the last turn ended */
         bool no_fds; /* accept failed for want of descriptors: not again before the next tick */
 
         struct names *names;

@@ -139,10 +139,25 @@ int flow_listen(struct door *d)
         return d->listen_event ? 0 : -1;
 }
 
+/* Requests that waited, unread, while records piled up. */
+static void go_on(struct door *d)
+{
+        struct flow *f, *next;
+
+        for (f = TAILQ_FIRST(&d->flows); f; f = next) {
+                next = TAILQ_NEXT(f, list);
+                if (buf_len(&f->conn.in))
+                        conn_resume(&f->conn);
+        }
+}
+
 void flow_admit(struct door *d)
 {
-        bool on = d->policy && !d->no_fds && !outbox_stalled(d->outbox);
+        bool stalled = outbox_stalled(d->outbox), on = d->policy && !d->no_fds && !stalled;
 
+        if (d->stalled && !stalled)
+                go_on(d);
+        d->stalled = stalled;
         if (on == d->listening)
                 return;
         d->listening = on;

@@ -285,7 +285,7 @@ static void forward(struct gram *g, const struct ends *e, struct slice head, str
 
 /* --- receiving --- */
 
-/* The original destination of a datagram taken by TPROXY, or the packet's for ICMPv6. */
+/* The original destination of a datagram taken by TPROXY; of an ICMPv6 message that of the packet. Other ancillary data is passed over. */
 static bool destination(struct msghdr *mh, struct addr *dst, uint16_t *port)
 {
         bool found = false;
@@ -297,7 +297,7 @@ static bool destination(struct msghdr *mh, struct addr *dst, uint16_t *port)
                         struct in6_pktinfo info;
                         memcpy(&info, CMSG_DATA(c), sizeof(info));
                         memcpy(dst->b, &info.ipi6_addr, 16);
-                        found = true; /* the original destination, when it is there too, has the port and wins */
+                        found = true;
                 }
         }
         return found;

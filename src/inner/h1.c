@@ -451,10 +451,6 @@ static void h1_tick(struct flow *f, int64_t now_ms)
 {
         struct h1 *h = f->state_of_server;
 
-        if (h->state == H1_HEAD && !h->x && buf_len(&f->conn.in)) { /* held back while records piled up */
-                conn_resume(&f->conn);
-                return;
-        }
         if (!h->deadline_ms || now_ms < h->deadline_ms)
                 return;
         if (h->state == H1_HEAD && h->x) {

@@ -240,7 +240,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
                 s->block.n = 0;
                 return 0;
         }
-        s = outbox_stalled(h->f->door->outbox) ? NULL : calloc(1, sizeof(*s));
+        s = calloc(1, sizeof(*s));
         if (s)
                 s->x = exchange_new(h->f->door, EXCHANGE_HTTP, &h2_leg, s);
         if (!s || !s->x || nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s) != 0) {
@@ -444,8 +444,11 @@ static void h2_data(struct conn *c, struct slice *in)
 {
         struct flow *f = c->owner;
         struct h2 *h = f->state_of_server;
-        ssize_t n = h->ending ? (ssize_t)in->n : nghttp2_session_mem_recv(h->session, in->p, in->n);
+        ssize_t n;
 
+        if (outbox_stalled(f->door->outbox))
+                return; /* what cannot be recorded is not begun: flow_admit goes on here */
+        n = h->ending ? (ssize_t)in->n : nghttp2_session_mem_recv(h->session, in->p, in->n);
         if (f->state == FLOW_DEAD)
                 return;
         *in = slice_skip(*in, in->n);

@@ -30,7 +30,7 @@ enum {
         LINK_OUT_BYTES = 256 * 1024, /* frames made but not yet taken by the socket */
         LINK_STREAM_WINDOW = 1024 * 1024,      /* docs/CONTROL.md */
         LINK_WINDOW = 16 * 1024 * 1024,        /* the same */
-        EVENTS_HIGH_BYTES = 256 * 1024,        /* records bromed did not take: stop admitting */
+        EVENTS_HIGH_BYTES = 1024 * 1024,       /* records bromed did not take: stop admitting */
         EVENTS_MAX_BYTES = 4 * 1024 * 1024,    /* ends of what was admitted still fit */
         EVENTS_DELAY_MS = 20,                  /* contract: within 50 ms */
         EXCHANGE_ARENA_BYTES = 512 * 1024,     /* head, its canonical form, the answer's head, trailers */

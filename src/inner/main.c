@@ -29,6 +29,7 @@ static struct gram *gram;
 
 static void end_turn(void)
 {
+        flow_admit(&door);
         /* Sending may free room, which may make more to send; a bound keeps one turn finite. */
         for (int i = 0; i < 8; i++) {
                 conn_turn_end();
@@ -38,7 +39,6 @@ static void end_turn(void)
         conn_turn_end();
         exchange_free_dead(&door);
         flow_free_dead(&door);
-        flow_admit(&door);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)

@@ -84,6 +84,8 @@ class Rig:
         tcp.listen(1024)
         udp.setsockopt(socket.IPPROTO_IP, IP_RECVORIGDSTADDR, 1)
         udp.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVORIGDSTADDR, 1)
+        udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)  # as the launcher: told twice, the original destination counts
+        udp.setsockopt(socket.IPPROTO_IP, 8, 1)
         udp.bind(("::", PORT))
         raw = []
         for family, proto, level, opt in ((socket.AF_INET, socket.IPPROTO_UDP, socket.IPPROTO_IP, IP_TRANSPARENT),

@@ -37,7 +37,7 @@ class Client:
         return p.stdout.decode()
 
     def addr(self, name, kind="A"):
-        p = self.rig.guest("dig", "+short", "+tries=1", "+time=3", "@10.88.0.1", name, kind)
+        p = self.rig.guest("dig", "+short", "+tries=4", "+time=2", "@10.88.0.1", name, kind)
         return p.stdout.decode().strip()
 
     def curl(self, url, *more, name=None, **kw):
@@ -722,7 +722,8 @@ def records_pile_up(r, c):
             assert False, "never stalled"
     finally:
         r.reading.set()
-    assert c.curl("https://example.org/").returncode == 0
+    p = c.curl("https://example.org/")
+    assert p.returncode == 0, p
 
 
 @test
