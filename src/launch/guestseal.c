@@ -27,7 +27,9 @@ struct kept_cap {
         int cap;
         const char *why;
 };
-/* All of them act only on the guest's own ids, processes and files. */
+/* All of them act only on the guest's own ids, processes and files.
+ * Not SETFCAP: on a share of root's, whose owner is shown as the guest's root, a file capability would hold on the host. Not MKNOD, SYS_ADMIN, NET_ADMIN,
+ * NET_RAW, SYS_RESOURCE, AUDIT_WRITE: nothing in a workspace needs them that works without owning the network or the mounts. */
 static const struct kept_cap kept_caps[] = {
         { CAP_CHOWN, "tar, dpkg, npm as root give files away" },
         { CAP_DAC_OVERRIDE, "root reads and writes the workspace's files" },
@@ -38,7 +40,6 @@ static const struct kept_cap kept_caps[] = {
         { CAP_SETGID, "su, apt and daemons become other users of the workspace" },
         { CAP_SETUID, "the same" },
         { CAP_SETPCAP, "programs that drop capabilities by themselves" },
-        { CAP_SETFCAP, "dpkg restores file capabilities, without effect on nosuid mounts" },
         { CAP_NET_BIND_SERVICE, "programs that check for it; ports below 1024 are open anyway" },
         { CAP_SYS_CHROOT, "apt, debootstrap, sshd" },
         { CAP_SYS_PTRACE, "debuggers across the workspace's own users" },
@@ -201,7 +202,7 @@ static int load_ranges(struct err *err)
         return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? err_sys(err, errno, "the guest's filter") : 0;
 }
 
-static int drop_caps(struct err *err)
+static int drop_caps(bool nested, struct err *err)
 {
         struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
         struct __user_cap_data_struct data[2] = { 0 };
@@ -209,6 +210,9 @@ static int drop_caps(struct err *err)
 
         for (size_t i = 0; i < COUNT(kept_caps); i++)
                 kept |= 1ull << kept_caps[i].cap;
+        /* Mapping one's root into a namespace inside asks for it (Linux 5.12). */
+        if (nested)
+                kept |= 1ull << CAP_SETFCAP;
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
                 return err_sys(err, errno, "ambient capabilities");
         for (int cap = 0; cap < 64; cap++)
@@ -230,7 +234,7 @@ int guestseal(bool nested, struct err *err)
                 return err_sys(err, errno, "cannot make a session keyring");
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_sys(err, errno, "no new privileges");
-        if (drop_caps(err) < 0 || load_ranges(err) < 0)
+        if (drop_caps(nested, err) < 0 || load_ranges(err) < 0)
                 return -1;
         return load_table(nested, err);
 }

@@ -52,7 +52,14 @@ static const struct covered covered[] = {
         { "proc/driver", COVER_EMPTY },
         { "proc/dynamic_debug", COVER_EMPTY },
         { "proc/sysvipc", COVER_READ_ONLY },
-        /* Counters that every namespace sees and anybody can move: a channel between neighbours. */
+        /* Counters that every namespace sees and anybody can move: a channel between neighbours.
+         * /proc/stat, meminfo, loadavg and uptime stay: runtimes size themselves by them. */
+        { "proc/pressure", COVER_EMPTY },
+        { "proc/schedstat", COVER_EMPTY },
+        { "proc/zoneinfo", COVER_EMPTY },
+        { "proc/buddyinfo", COVER_EMPTY },
+        { "proc/cgroups", COVER_EMPTY },
+        { "proc/swaps", COVER_EMPTY },
         { "proc/sys/fs/file-nr", COVER_EMPTY },
         { "proc/sys/fs/inode-nr", COVER_EMPTY },
         { "proc/sys/fs/inode-state", COVER_EMPTY },

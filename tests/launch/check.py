@@ -184,7 +184,7 @@ def kernel(l):
         "sysrq": "echo h > /proc/sysrq-trigger", "read kcore": "test -s /proc/kcore && head -c 1 /proc/kcore | grep -q .", "kmsg": "head -c 1 /dev/kmsg", "dmesg": "dmesg", "add link": "ip link add x type dummy", "route": "ip route add 1.2.3.4/32 dev eth0",
         "address": "ip addr add 10.88.0.77/24 dev eth0", "link down": "ip link set eth0 down", "neighbour": "ip neigh replace 10.88.0.1 lladdr 02:00:00:00:00:09 dev eth0", "nft": "nft list ruleset", "iptables": "iptables -L",
         "modprobe": "modprobe dummy", "mknod": "mknod /tmp/sda b 8 0", "hostname": "hostname other", "date": "date -s '2001-01-01'", "sysctl": "sysctl -w net.ipv4.ip_forward=1", "swapon": "swapon /tmp/x",
-        "chmod u+s": "cp /bin/true /tmp/t; chmod 4755 /tmp/t", "keyctl": "keyctl show", "sys": "test -e /sys/kernel", "disk": "test -e /dev/vda", "shadow": "test -e /etc/shadow", "ssh keys": "test -e /etc/ssh", "auth.conf": "ls /etc/apt/auth.conf*",
+        "file capabilities": "cp /bin/true /tmp/c; setcap cap_net_raw+ep /tmp/c", "chmod u+s": "cp /bin/true /tmp/t; chmod 4755 /tmp/t", "keyctl": "keyctl show", "sys": "test -e /sys/kernel", "disk": "test -e /dev/vda", "shadow": "test -e /etc/shadow", "ssh keys": "test -e /etc/ssh", "auth.conf": "ls /etc/apt/auth.conf*",
         "mtrr": "echo x > /proc/mtrr", "uid_map": "unshare -Ur id", "chroot pivot": "pivot_root /mnt /mnt", "losetup": "losetup -f", "nice oom": "echo -1000 > /proc/1/oom_score_adj",
     }
     for name, cmd in tries.items():
