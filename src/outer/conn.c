@@ -192,10 +192,9 @@ static void conn_flush(void *ctx)
 {
         struct conn *c = ctx;
 
-        while (c->state == CONN_OPEN && !c->blocked) {
-                if (conn_has_room(c))
-                        c->owner->writable(c->ctx);
-                if (c->state != CONN_OPEN || buf_len(&c->out) == 0 || !conn_write(c))
+        while (c->state == CONN_OPEN) {
+                c->owner->writable(c->ctx);
+                if (c->state != CONN_OPEN || c->blocked || buf_len(&c->out) == 0 || !conn_write(c))
                         break;
         }
         if (c->state == CONN_OPEN && c->shut && buf_len(&c->out) == 0)

@@ -23,7 +23,7 @@ struct conn_owner {
         void (*failed)(void *ctx, enum reason reason, const char *detail);
         /* There are bytes in conn->in, or conn->eof. */
         void (*readable)(void *ctx);
-        /* conn->out has room; called at the end of a turn in which conn_ask was called or the socket took bytes. */
+        /* At the end of a turn in which conn_ask was called or the socket took bytes; conn_has_room says whether more may be written. */
         void (*writable)(void *ctx);
         /* Broken after it was open. */
         void (*broken)(void *ctx, const char *detail);

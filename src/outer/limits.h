@@ -7,13 +7,14 @@ enum {
         LINK_STREAMS_MAX = 4096,              /* docs/CONTROL.md */
         LINK_STREAM_WINDOW = 1 << 20,         /* the same: what one exchange may hold on its way out */
         LINK_WINDOW = 16 << 20,               /* the same, all exchanges: half of this door's memory bound */
-        LINK_OUT_BYTES = 256 * 1024,          /* serialised and not yet taken by the kernel: two socket buffers' worth */
+        LINK_OUT_BYTES = 128 * 1024,          /* serialised and not yet taken by the kernel: about a socket buffer */
         LINK_READ_BYTES = 128 * 1024,         /* one read: eight DATA frames */
         /* exchanges */
         EXCHANGE_ARENA_BYTES = 1 << 20,       /* heads of both directions (64 KB each), trailers, their copies */
-        EXCHANGE_DOWN_BYTES = 256 * 1024,     /* answer bytes that wait for the link; above it the origin is not read */
+        EXCHANGE_DOWN_BYTES = 128 * 1024,     /* answer bytes that wait for the link; above it the origin is not read */
         HELD_BYTES = 24 << 20,                /* the same, all exchanges together */
         /* connections */
+        MMAP_BYTES = 4 << 20,                 /* malloc: queues come and go by the thousand, a page fault for each page of each is most of the cost */
         CONN_READ_BYTES = 64 * 1024,          /* one read of a plain socket; four TLS records */
         CONN_OUT_BYTES = 128 * 1024,          /* clear bytes that wait for the socket */
         CONN_TURN_BYTES = 256 * 1024,         /* read from one connection in one turn of the loop, so that the others have theirs */

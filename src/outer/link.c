@@ -19,7 +19,7 @@ struct link {
         struct turn_item flush;
         struct exchange *all;
         size_t count;
-        bool broken;
+        bool broken, blocked; /* blocked: the socket takes no more for now */
         void (*on_broken)(void *ctx, const char *why);
         void *ctx;
         uint8_t in[LINK_READ_BYTES];
@@ -376,6 +376,7 @@ static bool link_send(struct link *l)
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+                        l->blocked = true;
                         event_add(l->writable, NULL);
                         return false;
                 }
@@ -392,7 +393,8 @@ static void link_flush(void *ctx)
 {
         struct link *l = ctx;
 
-        while (!l->broken) {
+        /* Appending to what the socket does not take would only move bytes about. */
+        while (!l->broken && !l->blocked) {
                 const uint8_t *p;
                 ssize_t n;
 
@@ -416,6 +418,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
         (void)fd;
         (void)what;
+        l->blocked = false;
         if (link_send(l))
                 turn_ask(l->outer->turn, &l->flush);
 }

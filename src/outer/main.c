@@ -11,6 +11,7 @@
 #include "outer/sandbox.h"
 #include "outer/tls.h"
 #include "outer/turn.h"
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -70,6 +71,8 @@ int main(void)
         static struct outer outer;
 
         log_init("brome-outer", NULL);
+        (void)!mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
+        (void)!mallopt(M_TRIM_THRESHOLD, MMAP_BYTES);
         sigaction(SIGPIPE, &ignore, NULL); /* OpenSSL writes with write(2) */
         if (seal_early(&err) < 0 || control_start(&start, &err) < 0) {
                 log_error("%s", err.text);

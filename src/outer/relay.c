@@ -101,7 +101,8 @@ static void on_writable(void *ctx)
 {
         struct relay *r = ctx;
         struct exchange *ex = r->ex;
-        struct slice part = slice_first(buf_slice(&ex->up), CONN_OUT_BYTES - buf_len(&r->conn->out));
+        size_t room = conn_has_room(r->conn) ? CONN_OUT_BYTES - buf_len(&r->conn->out) : 0;
+        struct slice part = slice_first(buf_slice(&ex->up), room);
 
         if (part.n && buf_add_slice(&r->conn->out, part) < 0) {
                 relay_end(r, REASON_LIMIT, "out of memory");

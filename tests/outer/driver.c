@@ -373,15 +373,22 @@ static void read_chan(void)
         }
 }
 
+/* Until the socket takes no more or nothing is left. */
 static void flush_link(void)
 {
         const uint8_t *p;
         ssize_t n;
 
-        while (buf_len(&out_buf) < 262144 && (n = nghttp2_session_mem_send(session, &p)) > 0)
-                (void)!buf_add(&out_buf, p, (size_t)n);
-        if (buf_len(&out_buf) && (n = send(link_fd, buf_slice(&out_buf).p, buf_len(&out_buf), MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
+        for (;;) {
+                while (buf_len(&out_buf) < 262144 && (n = nghttp2_session_mem_send(session, &p)) > 0)
+                        (void)!buf_add(&out_buf, p, (size_t)n);
+                if (!buf_len(&out_buf))
+                        return;
+                n = send(link_fd, buf_slice(&out_buf).p, buf_len(&out_buf), MSG_DONTWAIT | MSG_NOSIGNAL);
+                if (n <= 0)
+                        return;
                 buf_consume(&out_buf, (size_t)n);
+        }
 }
 
 int main(int argc, char **argv)

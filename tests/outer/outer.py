@@ -175,6 +175,7 @@ class Nginx:
         self.dir = tempfile.mkdtemp(prefix="outer-nginx-")
         os.chmod(self.dir, 0o755)
         self.h1, self.h2, self.plain = free_port(), free_port(), free_port()
+        self.sink = Raw(sink)
         crt, key = pki.leaf("nginx", *names)
         self.www = os.path.join(self.dir, "www")
         os.mkdir(self.www)
@@ -186,9 +187,9 @@ http { access_log %(d)s/access.log; client_body_temp_path %(d)s/b; proxy_temp_pa
  client_max_body_size 0; keepalive_requests 1000000; http2_max_requests 1000000; ssl_certificate %(c)s; ssl_certificate_key %(k)s; sendfile on; keepalive_timeout 60; ssl_session_cache shared:S:1m;
  server { listen 127.0.0.1:%(h1)d ssl; listen 127.0.0.1:%(h2)d ssl http2; listen 127.0.0.1:%(plain)d; root %(w)s; location /echo { return 200 "$request_method $uri $http_x_test $server_protocol $http_host"; }
   location /moved { return 302 https://elsewhere.example/; } location /null { alias %(w)s/small; } 
-  location /upload { proxy_pass http://127.0.0.1:%(plain)d/sink; proxy_request_buffering off; proxy_http_version 1.1; } location /sink { return 204; }
+  location /upload { proxy_pass http://127.0.0.1:%(sink)d; proxy_request_buffering off; proxy_http_version 1.1; }
   location /resumed { return 200 "$ssl_session_reused"; } location /header { add_header brome-reason forged; add_header x-ok yes; return 200 "x"; } } }""" % dict(
-            d=self.dir, c=crt, k=key, h1=self.h1, h2=self.h2, plain=self.plain, w=self.www)
+            d=self.dir, sink=self.sink.port, c=crt, k=key, h1=self.h1, h2=self.h2, plain=self.plain, w=self.www)
         path = os.path.join(self.dir, "conf")
         with open(path, "w") as f:
             f.write(conf)
@@ -199,6 +200,41 @@ http { access_log %(d)s/access.log; client_body_temp_path %(d)s/b; proxy_temp_pa
     def close(self):
         self.p.terminate()
         self.p.wait(DEADLINE)
+
+
+def sink(c):
+    """Reads a chunked or counted body to its end and answers its length and digest."""
+    f = c.makefile("rb", 1 << 18)
+    f.readline()
+    head = {}
+    while True:
+        line = f.readline().strip()
+        if not line:
+            break
+        n, v = line.decode("latin-1").split(":", 1)
+        head[n.lower()] = v.strip()
+    h, total = hashlib.sha256(), 0
+
+    def take(n):
+        nonlocal total
+        while n:
+            part = f.read(min(n, 1 << 18))
+            if not part:
+                raise OSError("short body")
+            h.update(part)
+            total += len(part)
+            n -= len(part)
+    if "content-length" in head:
+        take(int(head["content-length"]))
+    else:
+        while True:
+            n = int(f.readline(), 16)
+            take(n)
+            f.readline()
+            if n == 0:
+                break
+    body = ("%d %s" % (total, h.hexdigest())).encode()
+    c.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
 
 
 class Raw:

@@ -35,7 +35,7 @@ static const struct {
         /* NAT64 */
         { "64:ff9b::127.0.0.1", GUARD_LOCAL }, { "64:ff9b::a00:1", GUARD_PRIVATE }, { "64:ff9b::5db8:d822", GUARD_PUBLIC }, { "64:ff9b::a9fe:a9fe", GUARD_LOCAL },
         { "64:ff9b:1::127.0.0.1", GUARD_LOCAL }, { "64:ff9b:1::5db8:d822", GUARD_PUBLIC }, { "64:ff9b:1:abcd::10.0.0.1", GUARD_PRIVATE },
-        { "64:ff9b:1:0:a:0:100::", GUARD_NEVER }, { "64:ff9b:1:7f00:0:100::", GUARD_NEVER }, { "64:ff9b:2::1", GUARD_NEVER },
+        { "64:ff9b:1:0:a:0:100::", GUARD_PRIVATE }, { "64:ff9b:1:7f00:0:100::", GUARD_NEVER }, { "64:ff9b:2::1", GUARD_NEVER },
         /* 6to4, Teredo, ISATAP */
         { "2002:7f00:1::1", GUARD_LOCAL }, { "2002:a00:1::1", GUARD_PRIVATE }, { "2002:5db8:d822::1", GUARD_PUBLIC }, { "2002:a9fe:a9fe::", GUARD_LOCAL },
         { "2001:0:7f00:1::", GUARD_NEVER }, { "2001:0:5db8:d822:0:0:a247:27dd", GUARD_PUBLIC }, { "2001:0:5db8:d822:0:0:80ff:fffe", GUARD_LOCAL },
