@@ -34,7 +34,8 @@ static const char *const copied[] = {
         "apt", "dpkg", "debconf.conf", "ca-certificates.conf", "ca-certificates", "crypto-policies", "apk", "rpm", "yum.repos.d", "dnf",
 };
 /* Beneath those, never: names by fnmatch against the last component. */
-static const char *const never[] = { "auth.conf*", "*.key", "*.pem.key", "*shadow*", "*credential*", "*password*", "*.netrc", ".netrc", "id_*", "*~", "*.gpg~", "settings*.xml", "*.save", "*.dpkg-*" };
+static const char *const never[] = { "auth.conf*", "*.key", "*.pem.key", "*shadow*", "*credential*", "*password*", "*.netrc", ".netrc", "id_*", "*~",
+        "*.gpg~", "settings*.xml", "*.save", "*.dpkg-*" };
 
 static const char passwd_text[] =
         "root:*:0:0:root:/root:/bin/bash\ndaemon:*:1:1:daemon:/usr/sbin:/usr/sbin/nologin\nbin:*:2:2:bin:/bin:/usr/sbin/nologin\n"
@@ -227,7 +228,8 @@ static int write_generated(struct job *j, struct err *err)
             put(j, "environment", 0644, SLICE_EMPTY, err) < 0 || put(j, "fstab", 0644, SLICE_EMPTY, err) < 0 || write_machine_id(j, err) < 0)
                 return -1;
         if (make_folder(j, "apt", err) < 0 || make_folder(j, "apt/apt.conf.d", err) < 0 || make_folder(j, "apt/sources.list.d", err) < 0 ||
-            make_folder(j, "apt/preferences.d", err) < 0 || make_folder(j, "apt/trusted.gpg.d", err) < 0 || put(j, "apt/apt.conf.d/zz-brome", 0644, slice_str(apt), err) < 0)
+            make_folder(j, "apt/preferences.d", err) < 0 || make_folder(j, "apt/trusted.gpg.d", err) < 0 ||
+            put(j, "apt/apt.conf.d/zz-brome", 0644, slice_str(apt), err) < 0)
                 return -1;
         return make_folder(j, "ssl", err) < 0 || make_folder(j, "profile.d", err) < 0 || make_folder(j, "opt", err) < 0 || make_folder(j, "default", err) < 0 ||
                                copy_any(j, "ssl/openssl.cnf", 1, err) < 0 || copy_any(j, "ssl/certs", 1, err) < 0
@@ -281,7 +283,8 @@ static void stamp_path(struct buf *b, const char *path)
 /* What the result depends on: names, owners, the CA, and the times of the host's files as far as one look a name tells. */
 static int make_stamp(struct buf *b, const struct job *j, struct slice ca)
 {
-        static const char *const beneath[] = { "/etc", "/etc/ssl/certs", "/etc/apt/sources.list.d", "/etc/apt/apt.conf.d", "/etc/apt/trusted.gpg.d", "/etc/apt/sources.list" };
+        static const char *const beneath[] = { "/etc", "/etc/ssl/certs", "/etc/apt/sources.list.d", "/etc/apt/apt.conf.d", "/etc/apt/trusted.gpg.d",
+                "/etc/apt/sources.list" };
         const char *bundle = trust_host_bundle();
         uint8_t digest[EVP_MAX_MD_SIZE];
         unsigned n = 0;

@@ -10,6 +10,7 @@
  * A new object; NULL without memory. */
 json_t *execenv_make(const struct plan *plan, const json_t *wanted);
 /* Starts what the message asks for. 0, *client_fd is the caller's; -1 with a reason for the user. */
-int execenv_exec(struct mux *m, long long id, const struct chan_msg *msg, const struct plan *plan, int *client_fd, struct err *err) __attribute__((warn_unused_result));
+int execenv_exec(struct mux *m, long long id, const struct chan_msg *msg, const struct plan *plan, int *client_fd,
+        struct err *err) __attribute__((warn_unused_result));
 
 #endif

@@ -57,7 +57,8 @@ struct denied {
 #define DENY_BITS(call, arg, bits) { .name = #call, .error = EPERM, .arg_count = 1, .args = { SCMP_CMP64(arg, SCMP_CMP_MASKED_EQ, bits, bits) } }
 #define DENY_VALUE(call, n, value) { .name = #call, .error = EPERM, .arg_count = 1, .args = { SCMP_CMP64(n, SCMP_CMP_MASKED_EQ, 0xffffffffu, value) } }
 #define DENY_CREATE(call, flag_arg, flag, mode_arg) \
-        { .name = #call, .error = EPERM, .arg_count = 2, .args = { SCMP_CMP64(flag_arg, SCMP_CMP_MASKED_EQ, flag, flag), SCMP_CMP64(mode_arg, SCMP_CMP_MASKED_EQ, S_ISUID, S_ISUID) } }
+        { .name = #call, .error = EPERM, .arg_count = 2, \
+          .args = { SCMP_CMP64(flag_arg, SCMP_CMP_MASKED_EQ, flag, flag), SCMP_CMP64(mode_arg, SCMP_CMP_MASKED_EQ, S_ISUID, S_ISUID) } }
 
 /* Kept back even in a workspace that may nest. */
 static const struct denied denied[] = {
@@ -74,7 +75,8 @@ static const struct denied denied[] = {
         /* Set-user-ID files: without effect inside, but a share or the state folder is the host's, where such a file belongs to the host's user. */
         DENY_BITS(chmod, 1, S_ISUID), DENY_BITS(fchmod, 1, S_ISUID), DENY_BITS(fchmodat, 2, S_ISUID), DENY_BITS(fchmodat2, 2, S_ISUID),
         DENY_BITS(creat, 1, S_ISUID), DENY_BITS(mknod, 1, S_ISUID), DENY_BITS(mknodat, 2, S_ISUID),
-        DENY_CREATE(open, 1, O_CREAT, 2), DENY_CREATE(openat, 2, O_CREAT, 3), DENY_CREATE(open, 1, 020000000 /* O_TMPFILE */, 2), DENY_CREATE(openat, 2, 020000000, 3),
+        DENY_CREATE(open, 1, O_CREAT, 2), DENY_CREATE(openat, 2, O_CREAT, 3),
+        DENY_CREATE(open, 1, 020000000 /* O_TMPFILE */, 2), DENY_CREATE(openat, 2, 020000000, 3),
         /* The limit of 1 byte that child.c sets is what keeps a crash inside from being piped to the host's core handler, which runs as the host's root;
          * a limit of 0 would not. "Done" is the right answer to whoever wants no core files. */
         { .name = "setrlimit", .error = 0, .arg_count = 1, .args = { SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, 0xffffffffu, RLIMIT_CORE) } },

@@ -181,7 +181,8 @@ static void keep_only(int *keep, size_t count)
 
 static void keeper_fds(const struct hands *h)
 {
-        int keep[8 + 2 * CGROUP_FOLDERS] = { h->channel, h->switch_fd, h->guest_pidfd, h->proc, h->groups->freeze_v2, h->groups->freeze_v1, h->groups->kill, h->groups->populated };
+        int keep[8 + 2 * CGROUP_FOLDERS] = { h->channel, h->switch_fd, h->guest_pidfd, h->proc, h->groups->freeze_v2, h->groups->freeze_v1,
+                h->groups->kill, h->groups->populated };
         size_t n = 8;
 
         for (size_t i = 0; i < h->groups->count; i++) {

@@ -70,7 +70,8 @@ static int take_plan(struct session *s, struct err *err)
 /* Folders of the workspace, shares, /etc: everything that the guest's first process will mount. */
 static int prepare(struct session *s, const struct rootfs *fs, struct err *err)
 {
-        if (shares_judge(&s->shares, &s->plan, err) < 0 || ids_enter(&s->ids, err) < 0 || ids_range(&s->ids, s->plan.state, err) < 0 || ids_guest(&s->ids, s->plan.nested, err) < 0)
+        if (shares_judge(&s->shares, &s->plan, err) < 0 || ids_enter(&s->ids, err) < 0 || ids_range(&s->ids, s->plan.state, err) < 0 ||
+                ids_guest(&s->ids, s->plan.nested, err) < 0)
                 return -1;
         session_progress(s, "preparing the file system");
         if (shares_prepare(&s->shares, &s->plan, &s->ids, err) < 0 || etc_prepare(&s->plan, &s->ids, err) < 0 || rootfs_prepare(fs, err) < 0)
@@ -126,7 +127,8 @@ static int seal(const struct session *s, struct err *err)
 
 int main(void)
 {
-        static struct session s = { .control = SESSION_CONTROL_FD, .child = { .pid = -1, .pidfd = -1, .sync = -1, .channel = -1 }, .keeper = { .channel = -1, .pid = -1 } };
+        static struct session s = { .control = SESSION_CONTROL_FD, .child = { .pid = -1, .pidfd = -1, .sync = -1, .channel = -1 },
+                .keeper = { .channel = -1, .pid = -1 } };
         struct err err = ERR_INIT;
         struct sigaction ignore = { .sa_handler = SIG_IGN };
         int rc;

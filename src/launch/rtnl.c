@@ -55,7 +55,8 @@ static void nest_end(struct request *r, struct rtattr *a)
 static void begin(struct request *r, uint16_t type, uint16_t flags, const void *body, size_t n)
 {
         memset(r, 0, sizeof(*r));
-        r->head = (struct nlmsghdr){ .nlmsg_len = NLMSG_LENGTH(0), .nlmsg_type = type, .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | NLM_F_ACK | flags), .nlmsg_seq = 1 };
+        r->head = (struct nlmsghdr){ .nlmsg_len = NLMSG_LENGTH(0), .nlmsg_type = type, .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | NLM_F_ACK | flags),
+                .nlmsg_seq = 1 };
         push(r, body, n);
 }
 

@@ -43,7 +43,8 @@ static void on_ready(void *arg)
 
         s->ready = true;
         s->deadline_ms = 0;
-        say(s, json_pack("{s:s,s:{s:o,s:O}}", "op", "ready", "isolation", "limits", cgroup_describe(&s->groups, &s->plan, s->warnings), "warnings", s->warnings), NULL, 0);
+        say(s, json_pack("{s:s,s:{s:o,s:O}}", "op", "ready", "isolation", "limits", cgroup_describe(&s->groups, &s->plan, s->warnings), "warnings",
+                s->warnings), NULL, 0);
 }
 
 static void on_ended(void *arg, long long id, uint32_t status)
@@ -206,7 +207,8 @@ static int finish(struct session *s)
         s->child.pid = -1;
         drain(s);
         changed = shares_finish(&s->shares, &s->plan);
-        say(s, json_pack("{s:s,s:s,s:o}", "op", "exit", "reason", s->ends ? s->why : "the workspace's first process ended", "changed", changed ? changed : json_array()), NULL, 0);
+        say(s, json_pack("{s:s,s:s,s:o}", "op", "exit", "reason", s->ends ? s->why : "the workspace's first process ended", "changed",
+                changed ? changed : json_array()), NULL, 0);
         return 0;
 }
 
