@@ -30,6 +30,7 @@ enum {
         LINK_OUT_BYTES = 256 * 1024, /* frames made but not yet taken by the socket */
         LINK_STREAM_WINDOW = 1024 * 1024,      /* docs/CONTROL.md */
         LINK_WINDOW = 16 * 1024 * 1024,        /* the same */
+        LINK_HELD_BYTES = 32 * 1024 * 1024,    /* bytes down that guests do not read, before all streams wait */
         EVENTS_HIGH_BYTES = 1024 * 1024,       /* records bromed did not take: stop admitting */
         EVENTS_MAX_BYTES = 4 * 1024 * 1024,    /* ends of what was admitted still fit */
         EVENTS_DELAY_MS = 20,                  /* contract: within 50 ms */
@@ -40,7 +41,7 @@ enum {
         /* HTTP/2 towards the guest: the counts against reset, settings and continuation floods */
         H2_STREAMS = 128,
         H2_STREAM_WINDOW = 256 * 1024,
-        H2_WINDOW = 1024 * 1024,
+        H2_WINDOW = 8 * 1024 * 1024, /* a few stuck uploads do not stop the rest */
         H2_DISCARD_BYTES = 1024 * 1024, /* of a refused request's body, before its stream is reset */
         H2_RESET_BURST = 512, H2_RESET_RATE = 64, /* stream resets of the peer: then GOAWAY (CVE-2023-44487) */
         H2_CONTINUATIONS = 8,     /* one head is at most 64 KB: 5 frames */

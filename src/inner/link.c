@@ -22,7 +22,8 @@ struct link {
         struct event ev_read, ev_write;
         bool writing, broken;
         struct buf out;
-        unsigned streams;
+        size_t held_bytes;     /* came down and were not yet passed on */
+        size_t deferred_bytes; /* of the connection's window, not yet given back */
 };
 
 static uint8_t scratch[4 * SCRATCH_BYTES];
@@ -185,24 +186,41 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *f, void *user)
         return 0;
 }
 
+/* The connection's window is given back at once while little is held, so that guests that read slowly do not stop everyone's
+ * streams; beyond LINK_HELD_BYTES only for what was passed on, which bounds the memory. */
+static void settle(struct link *l)
+{
+        size_t keep = l->held_bytes > LINK_HELD_BYTES ? l->held_bytes - LINK_HELD_BYTES : 0, give;
+
+        if (l->deferred_bytes <= keep)
+                return;
+        give = l->deferred_bytes - keep;
+        l->deferred_bytes = keep;
+        if (nghttp2_session_consume_connection(l->h2, give) != 0)
+                l->broken = true;
+}
+
 static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t *p, size_t n, void *user)
 {
         struct exchange *x = exchange_of(h2, id);
+        struct link *l = user;
 
-        (void)flags, (void)user;
-        if (x && x->state == EXCHANGE_ANSWERED)
+        (void)flags;
+        if (x && x->state == EXCHANGE_ANSWERED) {
+                l->held_bytes += n;
+                l->deferred_bytes += n;
+                settle(l);
                 exchange_link_data(x, slice_of(p, n));
-        else if (nghttp2_session_consume_connection(h2, n) != 0)
+        } else if (nghttp2_session_consume_connection(h2, n) != 0)
                 return NGHTTP2_ERR_CALLBACK_FAILURE;
         return 0;
 }
 
 static int on_close(nghttp2_session *h2, int32_t id, uint32_t code, void *user)
 {
-        struct link *l = user;
         struct exchange *x = exchange_of(h2, id);
 
-        l->streams--;
+        (void)user;
         if (!x)
                 return 0;
         x->stream = 0;
@@ -328,7 +346,6 @@ int link_start(struct link *l, struct exchange *x)
                 x->stream = 0;
                 return -1;
         }
-        l->streams++;
         return 0;
 }
 
@@ -342,7 +359,9 @@ void link_passed(struct link *l, struct exchange *x, size_t n)
 {
         if (!l->h2 || !n)
                 return;
-        if ((x->stream ? nghttp2_session_consume(l->h2, x->stream, n) : nghttp2_session_consume_connection(l->h2, n)) != 0)
+        l->held_bytes -= n;
+        settle(l);
+        if (x->stream && nghttp2_session_consume_stream(l->h2, x->stream, n) != 0)
                 l->broken = true;
 }
 
