@@ -90,6 +90,11 @@ static inline bool exchange_has_room(const struct exchange *ex)
 {
         return buf_len(&ex->down) < EXCHANGE_DOWN_BYTES && (ex->outer->held_bytes < HELD_BYTES || buf_len(&ex->down) == 0);
 }
+/* May reading go on that was stopped for want of room? Only when most of the queue is gone: appending to a half-full one moves it about. */
+static inline bool exchange_wants_more(const struct exchange *ex)
+{
+        return buf_len(&ex->down) <= EXCHANGE_DOWN_BYTES / 4 && exchange_has_room(ex);
+}
 /* Nothing of it has left this door's hands: it may be sent over another connection. */
 bool exchange_is_replayable(const struct exchange *ex);
 /* Ends it with a reason: an answer of our own when none went out yet, a reset otherwise. `detail` is made printable here.

@@ -33,9 +33,8 @@ static void h1_room(struct exchange *ex)
 {
         struct http *h = ex->upstream;
 
-        if (!h->h1->again)
-                return;
-        conn_ask(h->conn);
+        if (h->h1->again && exchange_wants_more(ex))
+                conn_ask(h->conn);
 }
 
 static void h1_abort(struct exchange *ex)
@@ -317,7 +316,7 @@ static void h1_writable(struct http *h)
 {
         struct h1 *s = h->h1;
 
-        if (s->ex && s->again && exchange_has_room(s->ex)) {
+        if (s->ex && s->again && exchange_wants_more(s->ex)) {
                 s->again = false;
                 conn_pause(h->conn, false);
                 h1_readable(h);

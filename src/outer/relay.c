@@ -41,7 +41,8 @@ static void on_room(struct exchange *ex)
 {
         struct relay *r = ex->upstream;
 
-        conn_pause(r->conn, false);
+        if (exchange_wants_more(ex))
+                conn_pause(r->conn, false);
 }
 static void on_abort(struct exchange *ex) { relay_free(ex->upstream); }
 static const struct upstream_ops exchange_ops = { on_up, on_room, on_abort };
