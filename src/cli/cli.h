@@ -55,8 +55,11 @@ struct cli_option {
         bool *flag;
         const char **many; size_t *many_count, many_max; /* may be given again and again */
 };
-/* Parses options up to the first operand (or "--"); returns the index of the first operand in argv, or -1 after printing the usage error. */
+/* Parses options wherever they stand (argv is reordered, operands last); returns the index of the first operand in argv, -1 after printing
+ * the usage error, -2 after printing the help. */
 int cli_options(struct cli *cli, int argc, char **argv, const struct cli_option *options, size_t count);
+/* The same, but stops at the first operand or after "--": what follows belongs to somebody else. */
+int cli_options_before(struct cli *cli, int argc, char **argv, const struct cli_option *options, size_t count);
 /* "2h", "30m", "1d", "45s" or RFC 3339 → microseconds since 1970. */
 int cli_since(const char *text, int64_t *out_us, struct err *err) __attribute__((warn_unused_result));
 /* Workspace names: [a-z0-9][a-z0-9-]{0,62}. */

@@ -75,10 +75,10 @@ static int take_option(struct cli *cli, const struct cli_option *o, const char *
         return 0;
 }
 
-int cli_options(struct cli *cli, int argc, char **argv, const struct cli_option *options, size_t count)
+static int parse(struct cli *cli, int argc, char **argv, const struct cli_option *options, size_t count, bool before)
 {
         struct option list[CLI_OPTIONS + 3] = { { "json", no_argument, NULL, 1000 }, { "help", no_argument, NULL, 'h' } };
-        char letters[2 * CLI_OPTIONS + 4] = "+h";
+        char letters[2 * CLI_OPTIONS + 4] = "+h", *set = before ? letters : letters + 1;
         size_t at = 2;
         int c;
 
@@ -92,7 +92,7 @@ int cli_options(struct cli *cli, int argc, char **argv, const struct cli_option 
         }
         letters[at] = 0;
         optind = 0; /* starts getopt afresh */
-        while ((c = getopt_long(argc, argv, letters, list, NULL)) != -1) {
+        while ((c = getopt_long(argc, argv, set, list, NULL)) != -1) {
                 size_t i = (size_t)(c - 1001);
                 if (c == 1000) {
                         cli->json = true;
@@ -113,6 +113,16 @@ int cli_options(struct cli *cli, int argc, char **argv, const struct cli_option 
                         return -1;
         }
         return optind;
+}
+
+int cli_options(struct cli *cli, int argc, char **argv, const struct cli_option *options, size_t count)
+{
+        return parse(cli, argc, argv, options, count, false);
+}
+
+int cli_options_before(struct cli *cli, int argc, char **argv, const struct cli_option *options, size_t count)
+{
+        return parse(cli, argc, argv, options, count, true);
 }
 
 int cli_since(const char *text, int64_t *out_us, struct err *err)

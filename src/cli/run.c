@@ -71,7 +71,7 @@ static int parse_run(struct cli *cli, int argc, char **argv, struct run *r)
                 { .name = "directory", .letter = 'C', .value = true, .text = &o->cwd },
         };
         size_t count = sizeof(options) / sizeof(options[0]);
-        int at = cli_options(cli, argc, argv, options, count);
+        int at = cli_options_before(cli, argc, argv, options, count);
 
         if (at < 0)
                 return at;
@@ -83,7 +83,7 @@ static int parse_run(struct cli *cli, int argc, char **argv, struct run *r)
                 }
                 argv += at;
                 argc -= at;
-                at = cli_options(cli, argc, argv, options, count);
+                at = cli_options_before(cli, argc, argv, options, count);
                 if (at < 0)
                         return at;
                 if (at < argc && strcmp(argv[at - 1], "--") != 0) {
@@ -216,7 +216,7 @@ int cmd_exec(struct cli *cli, int argc, char **argv)
                 { .name = "env", .letter = 'e', .value = true, .many = env, .many_count = &env_count, .many_max = 64 },
                 { .name = "directory", .letter = 'C', .value = true, .text = &cwd },
         };
-        int at = cli_options(cli, argc, argv, options, sizeof(options) / sizeof(options[0]));
+        int at = cli_options_before(cli, argc, argv, options, sizeof(options) / sizeof(options[0]));
         const char *workspace;
 
         if (at < 0)

@@ -187,12 +187,7 @@ int cmd_share_apply(struct cli *cli, int argc, char **argv)
                 return at == -2 ? EXIT_OK : EXIT_USAGE_;
         if (at >= argc || !cli_name_ok(argv[at]))
                 return cli_usage(cli, "which workspace?");
-        name = argv[at];
-        argv += at;
-        argc -= at;
-        at = cli_options(cli, argc, argv, options, 1);
-        if (at < 0)
-                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        name = argv[at++];
         if (all == (at < argc))
                 return cli_usage(cli, "name paths, or --all");
         if (!all) {

@@ -1,14 +1,20 @@
 /* brome workspace …, daemon …, reload: state kept by bromed, asked for over the control socket. */
 #include "cli/cli.h"
 #include "base/esc.h"
+#include "base/fd.h"
 #include "cli/local.h"
 #include "cli/session.h"
 #include "files/loader.h"
 #include "journal/print.h"
 #include "rules/config.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { STOP_WAIT_MS = 30 * 1000 }; /* every session ends within its grace before */
 
 /* One operand that is a workspace's name. NULL after the usage error; *code is what to return. */
 static const char *one_name(struct cli *cli, int argc, char **argv, const struct cli_option *options, size_t count, int *code)
@@ -23,14 +29,7 @@ static const char *one_name(struct cli *cli, int argc, char **argv, const struct
                 cli_usage(cli, "which workspace?");
                 return NULL;
         }
-        name = argv[at];
-        /* Options may follow the name. */
-        argv += at;
-        argc -= at;
-        at = cli_options(cli, argc, argv, options, count);
-        *code = at == -2 ? EXIT_OK : EXIT_USAGE_;
-        if (at < 0)
-                return NULL;
+        name = argv[at++];
         if (at < argc) {
                 cli_usage(cli, "unexpected `%s`", esc_str(argv[at]));
                 return NULL;
@@ -319,7 +318,7 @@ int cmd_daemon_stop(struct cli *cli, int argc, char **argv)
         struct control_options options = { .paths = &cli->paths };
         struct chan_msg answer;
         struct err err = ERR_INIT;
-        int rc = no_operands(cli, argc, argv);
+        int rc = no_operands(cli, argc, argv), pidfd;
 
         if (rc < 0)
                 return rc == -2 ? EXIT_OK : EXIT_USAGE_;
@@ -330,10 +329,15 @@ int cmd_daemon_stop(struct cli *cli, int argc, char **argv)
         }
         if (rc < 0)
                 return cli_fail(EXIT_DAEMON, "%s", err.text);
+        /* The answer says that it ends; the next start needs it gone. */
+        pidfd = (int)syscall(SYS_pidfd_open, (pid_t)c.pid, 0);
         rc = session_call(cli, &c, "stop", NULL, SLICE_EMPTY, &answer);
         if (rc == EXIT_OK)
                 chan_msg_fini(&answer);
         control_close(&c);
+        if (rc == EXIT_OK && pidfd >= 0 && poll(&(struct pollfd){ .fd = pidfd, .events = POLLIN }, 1, STOP_WAIT_MS) == 0)
+                rc = cli_fail(EXIT_DAEMON, "the supervisor (process %lld) has not ended after %d s", c.pid, STOP_WAIT_MS / 1000);
+        fd_close(&pidfd);
         return rc;
 }
 

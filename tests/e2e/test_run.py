@@ -80,7 +80,8 @@ def test_default_is_closed(w, b):
     p = b("run", "--", "sh", "-c", "curl -sS https://allowed.example/; echo $?; curl -sS http://203.0.113.10/; echo $?")
     assert p.stdout.split() == ["6", "7"] or p.stdout.split() == ["6", "56"], (p.stdout, p.stderr)
     assert time.monotonic() - began < 30, "refused, not timed out"
-    assert not [q for q in w.sniffer.since(mark) if q["dst"] != "127.0.0.1"], "something left"
+    left = [q for q in w.sniffer.since(mark) if q["dst"] != "127.0.0.1"]
+    assert not left, left
 
 
 @both
@@ -136,8 +137,8 @@ def test_listings_have_json(w, b):
         rows = b.json(*words)
         assert rows, words
     rows = b.trace(host="allowed.example")
-    assert any(r["method"] == "GET" and r["verdict"] == "allow" and r.get("status") == 404 for r in rows), rows
-    assert any(r["method"] == "POST" and r["verdict"] == "deny" and r.get("status") == 403 for r in rows), rows
+    assert any(r.get("method") == "GET" and r["verdict"] == "allow" and r.get("status") == 404 for r in rows), rows
+    assert any(r.get("method") == "POST" and r["verdict"] == "deny" and r.get("status") == 403 for r in rows), rows
     assert "sesame" not in json.dumps(rows), "query values are redacted"
     assert b.timeline(engine="Firewall")
     assert b("trace", "verify", check=0)

@@ -762,6 +762,25 @@ def name_flood_unread(r, c):
     assert c.curl("https://example.org/").returncode == 0
 
 
+@test
+def outer_gone(r, c):
+    """Last: without the outer door everything is refused, readably and at once; what was open is cut."""
+    db = c.connect(c.addr("db.example"), 5432)
+    db.sendall(b"x")
+    assert db.recv(1) == b"x"
+    waiting = c.tls("example.org")
+    waiting.sendall(b"GET /never HTTP/1.1\r\nHost: example.org\r\n\r\n")
+    r.event(type="verdict", path="/never")
+    r.outer.kill()
+    assert closed(db)
+    assert b" 502 " in read_all(waiting, 100)
+    for v in ("--http1.1", "--http2"):
+        p = c.curl("https://example.org/", "-i", v)
+        assert b" 502" in p.stdout and b"outer-gone" in p.stdout, p
+    assert closed(c.connect(c.addr("db.example"), 5432))
+    r.event(type="end", reason="outer-gone")
+
+
 def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP needs root for its namespaces")
