@@ -777,7 +777,10 @@ def outer_gone(r, c):
     for v in ("--http1.1", "--http2"):
         p = c.curl("https://example.org/", "-i", v)
         assert b" 502" in p.stdout and b"outer-gone" in p.stdout, p
-    assert closed(c.connect(c.addr("db.example"), 5432))
+    try:
+        assert closed(c.connect(c.addr("db.example"), 5432))
+    except ConnectionResetError:
+        pass
     r.event(type="end", reason="outer-gone")
 
 
