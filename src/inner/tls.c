@@ -247,7 +247,7 @@ static int add_ext(struct tls *t, int nid, const char *value)
         X509V3_CTX ctx;
         X509_EXTENSION *ext;
 
-        X509V3_set_ctx(&ctx, t->ca, t->ca, NULL, NULL, 0);
+        X509V3_set_ctx(&ctx, t->ca, NULL, NULL, NULL, 0); /* no subject: were it the CA too, OpenSSL would leave its key identifier out */
         ext = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
         if (!ext)
                 return -1;

@@ -710,6 +710,18 @@ def tls_refusals(r, c):
 
 
 @test
+def certificates_are_strict(r, c):
+    """What newer clients insist on: RFC 5280 to the letter, TLS 1.2 as well as 1.3, names and addresses."""
+    get = b"GET / HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n"
+    for version in ("-tls1_2", "-tls1_3"):
+        p = r.guest("openssl", "s_client", version, "-connect", c.addr("example.org") + ":443", "-servername", "example.org", "-verify_hostname", "example.org", "-CAfile",
+                    r.ca_cert, "-verify_return_error", "-x509_strict", "-quiet", "-ign_eof", input=get)
+        assert b"HTTP/1.1 200" in p.stdout, p
+    p = r.guest("curl", "-sS", "-m", "10", "--cacert", r.ca_cert, "https://192.0.2.7/")
+    assert p.returncode == 0, p
+
+
+@test
 def slow_ones_end(r, c):
     """Half a head and half a hello are kept to their deadline, not for ever; others are served meanwhile."""
     ip = c.addr("example.org")
