@@ -60,7 +60,7 @@ struct events *events_new(struct event_base *base, int fd, void (*broken)(void *
 
 bool events_can_write(const struct events *e) { return buf_len(&e->out) < EVENTS_BYTES / 2; }
 
-static void put_head(struct event *ev, const struct exchange *ex, struct buf *path)
+static void put_head(struct event_record *ev, const struct exchange *ex, struct buf *path)
 {
         const struct request *req = &ex->req;
         bool http = ex->kind == KIND_HTTP || ex->kind == KIND_WEBSOCKET;
@@ -78,7 +78,7 @@ void events_refusal(struct events *e, const struct exchange *ex, const struct ad
 {
         char literal[ADDR_TEXT_BYTES + 2], address[ADDR_TEXT_BYTES];
         struct buf path, redacted, rule;
-        struct event ev;
+        struct event_record ev;
 
         buf_init(&path, 2 * HEAD_BYTES_MAX);
         buf_init(&redacted, 2 * HEAD_BYTES_MAX);

@@ -11,7 +11,8 @@ struct h2_stream {
         struct exchange *ex; /* NULL: let go of; what still comes is dropped */
         int32_t id;
         struct field_list block;
-        bool answered, raw, ended;
+        bool sent; /* its HEADERS went out */
+        bool answered, raw;
         size_t held; /* received and not given back yet */
         bool deferred;
         struct h2_stream *prev, *next;
@@ -53,6 +54,9 @@ static void h2_abort(struct exchange *ex)
 
         st->ex = NULL;
         if (st->http->dead)
+                return;
+        /* A reset ahead of its HEADERS would be a connection error (RFC 9113 §5.1): then on_frame_send resets it. */
+        if (!st->sent)
                 return;
         (void)!nghttp2_submit_rst_stream(st->http->h2->session, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_CANCEL);
         conn_ask(st->http->conn);
@@ -107,6 +111,19 @@ static ssize_t read_up(nghttp2_session *s, int32_t id, uint8_t *p, size_t cap, u
                         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
         }
         return (ssize_t)n;
+}
+
+static int on_frame_send(nghttp2_session *s, const nghttp2_frame *frame, void *user)
+{
+        struct h2_stream *st = frame->hd.type == NGHTTP2_HEADERS ? stream_of(s, frame->hd.stream_id) : NULL;
+
+        (void)user;
+        if (!st)
+                return 0;
+        st->sent = true;
+        if (!st->ex && !st->answered)
+                (void)!nghttp2_submit_rst_stream(s, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_CANCEL);
+        return 0;
 }
 
 static int on_send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t *head, size_t n, nghttp2_data_source *source, void *user)
@@ -297,6 +314,7 @@ static nghttp2_session *session_new(struct http *h)
         nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
         nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
+        nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
         nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
         nghttp2_option_set_no_auto_window_update(opt, 1);
         nghttp2_option_set_no_closed_streams(opt, 1);

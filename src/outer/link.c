@@ -465,6 +465,8 @@ static nghttp2_session *session_new(struct link *l)
         nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
         nghttp2_option_set_no_auto_window_update(opt, 1);
         nghttp2_option_set_no_closed_streams(opt, 1);
+        /* The default ends the session after a thousand quick resets, and with it every flow; whoever floods is the inner door's to stop. */
+        nghttp2_option_set_stream_reset_rate_limit(opt, LINK_RESETS_BURST, LINK_RESETS_RATE);
         if (nghttp2_session_server_new2(&s, cb, l, opt) == 0 &&
             (nghttp2_submit_settings(s, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) < 0 ||
              nghttp2_session_set_local_window_size(s, NGHTTP2_FLAG_NONE, 0, LINK_WINDOW) < 0)) {

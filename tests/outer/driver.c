@@ -92,6 +92,8 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *u)
         bool end = f->hd.flags & NGHTTP2_FLAG_END_STREAM;
 
         (void)u;
+        if (f->hd.type == NGHTTP2_GOAWAY)
+                say(json_pack("{s:s,s:i,s:o}", "ev", "goaway", "code", (int)f->goaway.error_code, "text", text_of(f->goaway.opaque_data, f->goaway.opaque_data_len)));
         if (!it)
                 return 0;
         if (f->hd.type == NGHTTP2_HEADERS) {
@@ -288,8 +290,14 @@ static void command(char *line)
         else if (!strcmp(w[0], "trailer") && n > 2) {
                 (void)!buf_add_str(&it->trailers, w[2]);
                 it->ended = true;
-        } else if (!strcmp(w[0], "reset"))
+        } else if (!strcmp(w[0], "reset")) {
+                /* nghttp2 would send the reset ahead of a HEADERS frame that still waits: a connection error (RFC 9113 §5.1, idle). */
+                const uint8_t *p;
+                ssize_t k;
+                while ((k = nghttp2_session_mem_send(session, &p)) > 0)
+                        (void)!buf_add(&out_buf, p, (size_t)k);
                 nghttp2_submit_rst_stream(session, 0, it->stream, n > 2 ? (uint32_t)strtoul(w[2], NULL, 10) : 8);
+        }
         else if (!strcmp(w[0], "hold"))
                 it->hold = true;
         else if (!strcmp(w[0], "release")) {

@@ -263,7 +263,7 @@ class Raw:
                 c = self.tls.wrap_socket(c, server_side=True)
             with c:
                 self.serve(c)
-        except (OSError, ssl.SSLError) as e:
+        except (OSError, ssl.SSLError, ValueError) as e:
             self.errors.append(e)
 
     def close(self):
