@@ -14,7 +14,7 @@ static void inside(struct slice all, struct slice part)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         struct slice in = slice_of(data, size);
-        struct event e, back;
+        struct event_record e, back;
         struct buf out;
         size_t used, again;
 

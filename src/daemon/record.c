@@ -26,7 +26,7 @@ static void arm(struct daemon *d)
 }
 
 /* bromed's own; a full queue is written out first, then it must fit: decisions are not lost. */
-static void note(const struct workspace *ws, struct event *e)
+static void note(const struct workspace *ws, struct event_record *e)
 {
         struct journal *j = ws->daemon->journal;
         struct journal_entry entry = { .workspace = slice_str(ws->name), .session = session_number(ws), .event = e };
@@ -43,7 +43,7 @@ static void note(const struct workspace *ws, struct event *e)
 
 static void record_workspace(const struct workspace *ws, const char *subject, const char *detail)
 {
-        struct event e;
+        struct event_record e;
 
         event_init(&e, EVENT_NOTE);
         event_text(&e, EVENT_ENGINE, SLICE_LIT("Workspace"));
@@ -65,7 +65,7 @@ void record_removed(const struct workspace *ws) { record_workspace(ws, "removed"
 
 void record_policy(const struct workspace *ws, const char *detail)
 {
-        struct event e;
+        struct event_record e;
 
         event_init(&e, EVENT_NOTE);
         event_text(&e, EVENT_ENGINE, SLICE_LIT("Policy"));
@@ -165,15 +165,16 @@ enum taken { TAKEN, NEEDS_MORE, QUEUE_FULL, MALFORMED };
 /* One record from the front of the buffer into the journal. SECURITY: workspace, session and door are what bromed knows. */
 static enum taken take(struct record_door *r)
 {
-        struct event e;
+        struct event_record e;
         size_t used;
         int rc = event_read(buf_slice(&r->bytes), &e, &used);
         struct journal_entry entry = { .workspace = slice_str(r->ws->name), .session = session_number(r->ws), .door = r->name, .event = &e };
 
         if (rc <= 0)
                 return rc == 0 ? NEEDS_MORE : MALFORMED;
-        if (journal_append(r->ws->daemon->journal, &entry) < 0)
-                return QUEUE_FULL;
+        rc = journal_append(r->ws->daemon->journal, &entry);
+        if (rc < 0)
+                return rc == JOURNAL_NEVER ? MALFORMED : QUEUE_FULL;
         buf_consume(&r->bytes, used);
         arm(r->ws->daemon);
         return TAKEN;

@@ -9,21 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* journal/event.h and libevent both say `struct event`: no header that defines libevent's may come in here. */
 
-static void put(struct door *d, const struct event *ev)
+static void put(struct door *d, const struct event_record *ev)
 {
         outbox_added(d->outbox, event_write(outbox_buf(d->outbox), ev) == 0);
 }
 
-static void put_place(struct event *ev, const struct authority *to, char text[ADDR_TEXT_BYTES])
+static void put_place(struct event_record *ev, const struct authority *to, char text[ADDR_TEXT_BYTES])
 {
         event_text(ev, EVENT_HOST, to->is_addr ? slice_str(addr_print(text, &to->addr)) : to->name);
         if (to->port)
                 event_num(ev, EVENT_PORT, to->port);
 }
 
-static void begin(struct event *ev, const struct door *d, uint64_t id, const char *protocol, const char *reason)
+static void begin(struct event_record *ev, const struct door *d, uint64_t id, const char *protocol, const char *reason)
 {
         event_init(ev, EVENT_VERDICT);
         event_num(ev, EVENT_ID, id);
@@ -54,7 +53,7 @@ static struct slice rule_text(struct door *d, int rule)
         return slice_str(*at);
 }
 
-static void put_rule(struct event *ev, struct door *d, const struct policy_verdict *v)
+static void put_rule(struct event_record *ev, struct door *d, const struct policy_verdict *v)
 {
         event_text(ev, EVENT_RULE, rule_text(d, v->rule));
         if (v->log)
@@ -64,7 +63,7 @@ static void put_rule(struct event *ev, struct door *d, const struct policy_verdi
 void events_flow(struct door *d, uint64_t id, const char *protocol, const struct authority *to, enum flow_proto proto, const struct policy_verdict *v,
                  const struct refusal *r)
 {
-        struct event ev;
+        struct event_record ev;
         struct buf suggest;
         char text[ADDR_TEXT_BYTES];
 
@@ -83,7 +82,7 @@ void events_flow(struct door *d, uint64_t id, const char *protocol, const struct
 void events_name(struct door *d, uint64_t id, struct slice name, bool allowed, enum reason reason)
 {
         struct authority to = { .name = name, .port = 443 };
-        struct event ev;
+        struct event_record ev;
         struct buf suggest;
 
         buf_init(&suggest, 0);
@@ -99,7 +98,7 @@ void events_name(struct door *d, uint64_t id, struct slice name, bool allowed, e
         buf_fini(&suggest);
 }
 
-static void put_path(struct event *ev, const struct request *r, struct buf *text)
+static void put_path(struct event_record *ev, const struct request *r, struct buf *text)
 {
         struct buf full;
 
@@ -112,7 +111,7 @@ static void put_path(struct event *ev, const struct request *r, struct buf *text
 
 void events_request(struct exchange *x, const struct refusal *r)
 {
-        struct event ev;
+        struct event_record ev;
         struct buf suggest, path;
         char text[ADDR_TEXT_BYTES];
 
@@ -137,7 +136,7 @@ void events_request(struct exchange *x, const struct refusal *r)
 
 void events_end(const struct exchange *x)
 {
-        struct event ev;
+        struct event_record ev;
         int64_t now = clock_mono_us();
 
         if (!x->recorded)

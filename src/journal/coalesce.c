@@ -30,7 +30,7 @@ static uint64_t hash(uint64_t h, const void *p, size_t n)
         return h;
 }
 
-static size_t slot_of(uint64_t session, const struct event *e)
+static size_t slot_of(uint64_t session, const struct event_record *e)
 {
         uint64_t h = hash(0xcbf29ce484222325u, &session, sizeof(session));
 
@@ -44,9 +44,9 @@ static size_t slot_of(uint64_t session, const struct event *e)
         return (size_t)((h ^ h >> 32) % JOURNAL_COALESCE_SLOTS);
 }
 
-static bool same(const struct coalesce_slot *s, uint64_t session, const struct event *e)
+static bool same(const struct coalesce_slot *s, uint64_t session, const struct event_record *e)
 {
-        struct event have;
+        struct event_record have;
         size_t used;
 
         if (s->session != session || event_read(buf_slice(&s->record), &have, &used) != 1)
@@ -62,7 +62,7 @@ static bool same(const struct coalesce_slot *s, uint64_t session, const struct e
 /* Hands the count over; the slot stays, for refusals that go on. */
 static int slot_out(struct coalesce *c, struct coalesce_slot *s, coalesce_fn *out, void *ctx)
 {
-        struct event e;
+        struct event_record e;
         size_t used;
 
         if (!s->held)
@@ -78,7 +78,7 @@ static int slot_out(struct coalesce *c, struct coalesce_slot *s, coalesce_fn *ou
         return 0;
 }
 
-static void slot_begin(struct coalesce_slot *s, uint64_t session, const struct event *e, int64_t now_ms)
+static void slot_begin(struct coalesce_slot *s, uint64_t session, const struct event_record *e, int64_t now_ms)
 {
         buf_clear(&s->record);
         if (event_write(&s->record, e) < 0)
@@ -89,14 +89,14 @@ static void slot_begin(struct coalesce_slot *s, uint64_t session, const struct e
 }
 
 /* A door may have counted already. */
-static uint64_t stands_for(const struct event *e)
+static uint64_t stands_for(const struct event_record *e)
 {
         uint64_t n = event_has(e, EVENT_COUNT) ? e->num[EVENT_COUNT] : 1;
 
         return n == 0 ? 1 : n > UINT32_MAX ? UINT32_MAX : n;
 }
 
-int coalesce_take(struct coalesce *c, uint64_t session, const struct event *e, int64_t now_ms, coalesce_fn *out, void *ctx)
+int coalesce_take(struct coalesce *c, uint64_t session, const struct event_record *e, int64_t now_ms, coalesce_fn *out, void *ctx)
 {
         struct coalesce_slot *s = &c->slot[slot_of(session, e)];
 

@@ -22,11 +22,11 @@ void coalesce_init(struct coalesce *c);
 void coalesce_fini(struct coalesce *c);
 
 /* Called with a record that stands for `held` refusals; COUNT is set in it, ID is not. */
-typedef int coalesce_fn(void *ctx, uint64_t session, const struct event *e);
+typedef int coalesce_fn(void *ctx, uint64_t session, const struct event_record *e);
 
 /* 1: the event is to be written as it is; 0: it was counted; -1: `out` refused, nothing changed. Calls `out` first when another's count
  * has to make room. */
-int coalesce_take(struct coalesce *c, uint64_t session, const struct event *e, int64_t now_ms, coalesce_fn *out, void *ctx)
+int coalesce_take(struct coalesce *c, uint64_t session, const struct event_record *e, int64_t now_ms, coalesce_fn *out, void *ctx)
         __attribute__((warn_unused_result));
 /* Writes out the windows that ended by now (all, with INT64_MAX). 0, or -1 when `out` refused: what it refused stays counted. */
 int coalesce_flush(struct coalesce *c, int64_t now_ms, coalesce_fn *out, void *ctx) __attribute__((warn_unused_result));

@@ -39,13 +39,13 @@ static uint64_t get_le(const uint8_t *from, size_t n)
         return v;
 }
 
-void event_init(struct event *e, enum event_type type)
+void event_init(struct event_record *e, enum event_type type)
 {
         memset(e, 0, sizeof(*e));
         e->type = type;
 }
 
-void event_num(struct event *e, enum event_field field, uint64_t value)
+void event_num(struct event_record *e, enum event_field field, uint64_t value)
 {
         if (!known(field) || event_field_is_text(field))
                 return;
@@ -53,7 +53,7 @@ void event_num(struct event *e, enum event_field field, uint64_t value)
         e->present |= 1u << field;
 }
 
-void event_text(struct event *e, enum event_field field, struct slice text)
+void event_text(struct event_record *e, enum event_field field, struct slice text)
 {
         if (!event_field_is_text(field) || text.n == 0)
                 return;
@@ -61,19 +61,19 @@ void event_text(struct event *e, enum event_field field, struct slice text)
         e->present |= 1u << field;
 }
 
-static size_t field_bytes(const struct event *e, unsigned tag)
+static size_t field_bytes(const struct event_record *e, unsigned tag)
 {
         return field_table[tag].kind == KIND_TEXT ? e->text[tag].n : NUM_BYTES;
 }
 
 /* Set, and worth writing: an empty text says no more than an absent one. */
-static bool stands(const struct event *e, unsigned tag)
+static bool stands(const struct event_record *e, unsigned tag)
 {
         return known(tag) && event_has(e, (enum event_field)tag) && field_bytes(e, tag) > 0;
 }
 
 /* The record's length after its length field, and how many fields; texts over the limit are counted as cut. */
-static size_t measure(const struct event *e, unsigned *count)
+static size_t measure(const struct event_record *e, unsigned *count)
 {
         size_t n = EVENT_HEAD_BYTES;
 
@@ -88,7 +88,7 @@ static size_t measure(const struct event *e, unsigned *count)
 }
 
 /* A record of many long texts would pass the limit: then each text is cut to an equal share, the longest first to lose. */
-static void fit(struct event *e)
+static void fit(struct event_record *e)
 {
         unsigned count;
         size_t share = EVENT_TEXT_BYTES;
@@ -102,9 +102,9 @@ static void fit(struct event *e)
         }
 }
 
-int event_write(struct buf *out, const struct event *event)
+int event_write(struct buf *out, const struct event_record *event)
 {
-        struct event e = *event;
+        struct event_record e = *event;
         unsigned count;
         size_t n;
         uint8_t *to;
@@ -140,7 +140,7 @@ int event_write(struct buf *out, const struct event *event)
 }
 
 /* One field from the front of *in. */
-static int read_field(struct slice *in, struct event *e)
+static int read_field(struct slice *in, struct event_record *e)
 {
         unsigned tag;
         uint64_t len;
@@ -166,11 +166,11 @@ static int read_field(struct slice *in, struct event *e)
         return 0;
 }
 
-int event_read(struct slice in, struct event *e, size_t *used)
+int event_read(struct slice in, struct event_record *e, size_t *used)
 {
         uint64_t len;
         struct slice body;
-        struct event out;
+        struct event_record out;
         unsigned count;
 
         if (in.n < 4)

@@ -34,22 +34,22 @@ enum {
         EVENT_RECORD_BYTES = 8192, /* one record */
 };
 
-struct event {
+struct event_record {
         enum event_type type;
         uint32_t present;                     /* bit n: field with tag n is set */
         uint64_t num[EVENT_FIELD_COUNT];      /* by tag */
         struct slice text[EVENT_FIELD_COUNT]; /* by tag; borrowed */
 };
 
-void event_init(struct event *e, enum event_type type);
-void event_num(struct event *e, enum event_field field, uint64_t value);
+void event_init(struct event_record *e, enum event_type type);
+void event_num(struct event_record *e, enum event_field field, uint64_t value);
 /* Cuts to EVENT_TEXT_BYTES. Empty text is left out. Borrows until event_write. */
-void event_text(struct event *e, enum event_field field, struct slice text);
+void event_text(struct event_record *e, enum event_field field, struct slice text);
 /* Appends one record. 0; -1 when the buffer refused. Texts are cut further when together they pass EVENT_RECORD_BYTES. */
-int event_write(struct buf *out, const struct event *e) __attribute__((warn_unused_result));
+int event_write(struct buf *out, const struct event_record *e) __attribute__((warn_unused_result));
 /* 1: *e borrows from `in`, *used bytes to consume; 0: needs more bytes; -1: malformed (the sender's channel is to be closed). */
-int event_read(struct slice in, struct event *e, size_t *used) __attribute__((warn_unused_result));
-static inline bool event_has(const struct event *e, enum event_field f) { return e->present >> f & 1; }
+int event_read(struct slice in, struct event_record *e, size_t *used) __attribute__((warn_unused_result));
+static inline bool event_has(const struct event_record *e, enum event_field f) { return e->present >> f & 1; }
 
 /* Name in JSON and whether it is TEXT; NULL for an unknown tag. */
 const char *event_field_name(enum event_field field);

@@ -25,7 +25,7 @@ static const struct journal_quota default_quota[JOURNAL_CLASS_COUNT] = {
 
 /* ---- taking records ---- */
 
-static int enqueue(struct journal *j, size_t tenant, uint64_t session, enum journal_class class, const struct event *e)
+static int enqueue(struct journal *j, size_t tenant, uint64_t session, enum journal_class class, const struct event_record *e)
 {
         struct queued q = { .tenant = tenant, .session = session, .time_us = clock_real_us(), .class = class };
         size_t start = j->queue.end - j->queue.start, body;
@@ -49,7 +49,7 @@ static int enqueue(struct journal *j, size_t tenant, uint64_t session, enum jour
         return 0;
 }
 
-static enum journal_class class_of(const struct event *e, bool from_door)
+static enum journal_class class_of(const struct event_record *e, bool from_door)
 {
         bool firewall = e->type != EVENT_NOTE && (!event_has(e, EVENT_ENGINE) || slice_iis(e->text[EVENT_ENGINE], "Firewall"));
 
@@ -63,7 +63,7 @@ struct outlet {
         struct journal *j;
         size_t tenant;
 };
-static int count_out(void *ctx, uint64_t session, const struct event *e)
+static int count_out(void *ctx, uint64_t session, const struct event_record *e)
 {
         struct outlet *o = ctx;
 
@@ -71,7 +71,7 @@ static int count_out(void *ctx, uint64_t session, const struct event *e)
 }
 
 /* 1: write it; 0: counted; -1: no room. */
-static int coalesce(struct journal *j, size_t index, uint64_t session, const struct event *e)
+static int coalesce(struct journal *j, size_t index, uint64_t session, const struct event_record *e)
 {
         struct tenant *t = j->tenants[index];
         struct outlet o = { j, index };
@@ -89,12 +89,12 @@ static int coalesce(struct journal *j, size_t index, uint64_t session, const str
 
 static int append(struct journal *j, const struct journal_entry *entry, bool may_coalesce)
 {
-        struct event e = *entry->event;
+        struct event_record e = *entry->event;
         size_t index;
         int rc;
 
         if (!tenant_get(j, entry->workspace, &index))
-                return entry->workspace.n > JOURNAL_WORKSPACE_BYTES || j->tenant_count >= JOURNAL_WORKSPACES ? -2 : -1;
+                return entry->workspace.n > JOURNAL_WORKSPACE_BYTES || j->tenant_count >= JOURNAL_WORKSPACES ? JOURNAL_NEVER : -1;
         e.present &= ~(1u << EVENT_DOOR);
         e.text[EVENT_DOOR] = SLICE_EMPTY;
         event_text(&e, EVENT_DOOR, slice_str(entry->door ? entry->door : "bromed"));
@@ -105,7 +105,7 @@ static int append(struct journal *j, const struct journal_entry *entry, bool may
 /* A note of the journal about itself. */
 static int self_note(struct journal *j, size_t tenant, const char *subject, const char *text, uint64_t count)
 {
-        struct event e;
+        struct event_record e;
 
         event_init(&e, EVENT_NOTE);
         event_text(&e, EVENT_ENGINE, SLICE_LIT("Journal"));

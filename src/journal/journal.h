@@ -68,11 +68,13 @@ struct journal_entry {
         struct slice workspace;    /* ≤ JOURNAL_WORKSPACE_BYTES; empty: of no workspace */
         uint64_t session;          /* 0: of no session */
         const char *door;          /* SECURITY: who wrote it; replaces whatever DOOR says. NULL: bromed itself */
-        const struct event *event; /* borrowed for the call */
+        const struct event_record *event; /* borrowed for the call */
 };
 
+enum { JOURNAL_NEVER = -2 };
+
 /* Takes a record. From a door, identical refusals are coalesced. 0; -1: the queue is full (or memory is), nothing taken, try again after a
- * flush; -2: can never be taken (the workspace's name is too long, there are too many). */
+ * flush; JOURNAL_NEVER: can never be taken (the workspace's name is too long, there are too many). */
 int journal_append(struct journal *j, const struct journal_entry *entry) __attribute__((warn_unused_result));
 /* Writes everything queued and this record, and returns 0 once it would survive a power cut. -1: it is *not* recorded (what was queued
  * before stays queued); do not let the decision take effect. Never coalesced. */

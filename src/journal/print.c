@@ -67,7 +67,7 @@ static void put_bytes(struct buf *out, bool known, uint64_t n)
                 (void)!buf_addf(out, "%5.1f%c", v, unit[u]);
 }
 
-static void put_number(struct buf *out, const struct event *e, enum event_field f, int width)
+static void put_number(struct buf *out, const struct event_record *e, enum event_field f, int width)
 {
         if (event_has(e, f))
                 (void)!buf_addf(out, "%*" PRIu64, width, e->num[f]);
@@ -75,7 +75,7 @@ static void put_number(struct buf *out, const struct event *e, enum event_field 
                 (void)!buf_addf(out, "%*s", width, "-");
 }
 
-static void put_verdict(struct buf *out, enum print_form form, const struct event *e)
+static void put_verdict(struct buf *out, enum print_form form, const struct event_record *e)
 {
         struct slice v = e->text[EVENT_DECISION];
         bool colour = form == PRINT_COLOUR && v.n;
@@ -88,7 +88,7 @@ static void put_verdict(struct buf *out, enum print_form form, const struct even
 }
 
 /* host:port/path, [address]:port for IPv6. */
-static void put_target(struct buf *out, const struct event *e)
+static void put_target(struct buf *out, const struct event_record *e)
 {
         struct slice host = e->text[EVENT_HOST];
         bool v6 = slice_find(host, ':') >= 0;
@@ -110,7 +110,7 @@ static void put_tail(struct buf *out, const char *before, struct slice s, const 
         (void)!buf_add_str(out, after);
 }
 
-static void put_count(struct buf *out, const struct event *e)
+static void put_count(struct buf *out, const struct event_record *e)
 {
         if (event_has(e, EVENT_COUNT))
                 (void)!buf_addf(out, "  (%" PRIu64 " times)", e->num[EVENT_COUNT]);
@@ -125,7 +125,7 @@ static int head(struct buf *out, enum print_form form, const char *text)
 
 /* ---- JSON of a record ---- */
 
-static void json_event(struct json_writer *w, const struct event *e)
+static void json_event(struct json_writer *w, const struct event_record *e)
 {
         for (unsigned f = 1; f < EVENT_FIELD_COUNT; f++) {
                 enum event_field field = (enum event_field)f;
@@ -168,7 +168,7 @@ int print_trace_head(struct buf *out, enum print_form form)
 
 int print_trace(struct buf *out, enum print_form form, const struct row *row)
 {
-        const struct event *e = &row->event;
+        const struct event_record *e = &row->event;
 
         if (form == PRINT_JSON)
                 return json_row(out, row, true);
@@ -206,7 +206,7 @@ int print_timeline_head(struct buf *out, enum print_form form)
 }
 
 /* A flow's subject is what was asked for. */
-static void put_subject(struct buf *out, const struct event *e)
+static void put_subject(struct buf *out, const struct event_record *e)
 {
         if (e->text[EVENT_HOST].n) {
                 put_tail(out, "", e->text[EVENT_METHOD], " ");
@@ -220,7 +220,7 @@ static void put_subject(struct buf *out, const struct event *e)
 
 int print_timeline(struct buf *out, enum print_form form, const struct row *row)
 {
-        const struct event *e = &row->event;
+        const struct event_record *e = &row->event;
 
         if (form == PRINT_JSON)
                 return json_row(out, row, false);
@@ -305,7 +305,7 @@ int print_summary(struct buf *out, enum print_form form, const struct summary_ro
 
 int print_refusal(struct buf *out, enum print_form form, const struct refusal_row *r)
 {
-        const struct event *e = &r->event;
+        const struct event_record *e = &r->event;
         struct json_writer w;
 
         if (form == PRINT_JSON) {

@@ -60,14 +60,14 @@ static bool host_fits(struct slice want, struct slice host)
 
 bool filter_admits(const struct filter *f, const struct row *row)
 {
-        const struct event *e = &row->event;
+        const struct event_record *e = &row->event;
 
         return (!f->session || f->session == row->session) && row->time_us >= f->since_us && host_fits(f->host, e->text[EVENT_HOST]) &&
                (!f->verdict.n || slice_eq(f->verdict, e->text[EVENT_DECISION])) &&
                (!f->engine.n || slice_ieq(f->engine, e->text[EVENT_ENGINE]));
 }
 
-void event_lay(struct event *base, const struct event *later)
+void event_lay(struct event_record *base, const struct event_record *later)
 {
         bool keep_refusal = slice_is(base->text[EVENT_DECISION], "deny") && !slice_is(later->text[EVENT_DECISION], "deny");
         uint32_t skip = keep_refusal ? 1u << EVENT_DECISION | 1u << EVENT_REASON | 1u << EVENT_RULE | 1u << EVENT_SUGGEST : 0;
@@ -86,7 +86,7 @@ void event_lay(struct event *base, const struct event *later)
 /* One exchange on its way to a row. */
 struct exchange {
         struct row row;
-        struct event end;
+        struct event_record end;
         bool has_verdict;
 };
 struct join {
@@ -137,7 +137,7 @@ static struct exchange *exchange_of(struct join *j, const struct record *rec)
 }
 
 /* A copy of the record's event that lives as long as the arena. */
-static int keep_event(struct join *j, const struct record *rec, struct event *out)
+static int keep_event(struct join *j, const struct record *rec, struct event_record *out)
 {
         bool ok = true;
         struct slice body = arena_copy(&j->arena, rec->body, &ok);
@@ -148,7 +148,7 @@ static int keep_event(struct join *j, const struct record *rec, struct event *ou
 
 static int join_end(struct join *j, struct exchange *x, const struct record *rec)
 {
-        struct event e;
+        struct event_record e;
 
         if (x->row.ended || keep_event(j, rec, &e) < 0)
                 return x->row.ended ? 0 : -1;
@@ -161,7 +161,7 @@ static int join_end(struct join *j, struct exchange *x, const struct record *rec
 
 static int join_verdict(struct join *j, struct exchange *x, const struct record *rec, const struct filter *f)
 {
-        struct event e;
+        struct event_record e;
         bool ok = true, fresh = !x->has_verdict;
 
         if (keep_event(j, rec, &e) < 0)

@@ -21,7 +21,7 @@ struct row {
         struct slice workspace;
         uint64_t session;
         enum journal_class class;
-        struct event event;   /* verdicts joined, and STATUS, BYTES_*, DURATION, LATENCY, DETAIL of the end */
+        struct event_record event;   /* verdicts joined, and STATUS, BYTES_*, DURATION, LATENCY, DETAIL of the end */
         bool ended;           /* an end record is in it */
         uint64_t end_seq;
         int64_t end_us;
@@ -72,7 +72,7 @@ typedef int summary_fn(void *ctx, const struct summary_row *row);
 int reader_summary(struct reader *r, const struct filter *f, summary_fn *fn, void *ctx, struct err *err) __attribute__((warn_unused_result));
 
 struct refusal_row {
-        struct event event; /* the last of its kind: HOST, PORT, METHOD, PATH, REASON, RULE, SUGGEST, … */
+        struct event_record event; /* the last of its kind: HOST, PORT, METHOD, PATH, REASON, RULE, SUGGEST, … */
         uint64_t count;
         int64_t first_us, last_us;
 };

@@ -21,7 +21,7 @@ struct record {
         uint64_t session;
         enum journal_class class;
         struct slice body;
-        struct event event;
+        struct event_record event;
 };
 
 /* Records in order of seq, of all workspaces (one cursor) or of one (a cursor a class, merged). Within one snapshot. */
@@ -52,7 +52,7 @@ ptrdiff_t table_index(struct table *t, struct slice key, bool *made);
 void table_fini(struct table *t);
 
 /* Lays a later record of the same exchange over an earlier one. */
-void event_lay(struct event *base, const struct event *later);
+void event_lay(struct event_record *base, const struct event_record *later);
 bool filter_admits(const struct filter *f, const struct row *row);
 
 #endif

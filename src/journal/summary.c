@@ -5,8 +5,8 @@
 
 enum { FOLD_ARENA_BYTES = 256 << 20 };
 
-static uint64_t stands_for(const struct event *e) { return event_has(e, EVENT_COUNT) && e->num[EVENT_COUNT] ? e->num[EVENT_COUNT] : 1; }
-static bool refused(const struct event *e) { return slice_is(e->text[EVENT_DECISION], "deny"); }
+static uint64_t stands_for(const struct event_record *e) { return event_has(e, EVENT_COUNT) && e->num[EVENT_COUNT] ? e->num[EVENT_COUNT] : 1; }
+static bool refused(const struct event_record *e) { return slice_is(e->text[EVENT_DECISION], "deny"); }
 /* Numbers come from doors: a sum that would wrap stays at the top. */
 static void add(uint64_t *to, uint64_t n) { *to = n > UINT64_MAX - *to ? UINT64_MAX : *to + n; }
 
@@ -68,7 +68,7 @@ static int fold_rows(struct reader *r, const struct filter *filter, row_fn *fn, 
 static int host_add(void *ctx, const struct row *row)
 {
         struct fold *f = ctx;
-        const struct event *e = &row->event;
+        const struct event_record *e = &row->event;
         bool made;
         struct host_row *h = e->text[EVENT_HOST].n ? fold_at(f, e->text[EVENT_HOST], &made) : NULL;
 
@@ -130,7 +130,7 @@ static struct slice summary_key(const struct row *row, enum summary_kind kind)
 static int summary_add(void *ctx, const struct row *row)
 {
         struct fold *f = ctx;
-        const struct event *e = &row->event;
+        const struct event_record *e = &row->event;
 
         for (int kind = 0; kind < SUMMARY_KIND_COUNT; kind++) {
                 struct slice text = slice_first(summary_key(row, (enum summary_kind)kind), EVENT_TEXT_BYTES);
@@ -186,7 +186,7 @@ int reader_summary(struct reader *r, const struct filter *filter, summary_fn *fn
 static const enum event_field refusal_key[] = { EVENT_PROTO, EVENT_HOST, EVENT_PORT, EVENT_METHOD, EVENT_PATH, EVENT_REASON };
 
 /* A copy whose texts the fold owns. */
-static void keep_texts(struct fold *f, struct event *e)
+static void keep_texts(struct fold *f, struct event_record *e)
 {
         bool ok = true;
 
@@ -198,7 +198,7 @@ static void keep_texts(struct fold *f, struct event *e)
 static int refusal_add(void *ctx, const struct row *row)
 {
         struct fold *f = ctx;
-        const struct event *e = &row->event;
+        const struct event_record *e = &row->event;
         struct refusal_row *x;
         struct buf key;
         bool made;

@@ -61,7 +61,7 @@ def test_apt_get_update(w):
     if not sites or not all(reachable(s) for s in sites):
         raise Skip("no package source is reachable from this machine")
     b = Brome(w)
-    b.config.write_text("".join(f"host {urllib.parse.urlsplit(s).hostname} {{ private ok }}\n" for s in sites))
-    p = b.run([host_rule(s) for s in sites], "sh", "-c", "apt-get update && apt-cache policy hostname", timeout=300)
+    b.config.write_text("".join(f"host {h} {{ private ok }}\n" for h in sorted({urllib.parse.urlsplit(s).hostname for s in sites})))
+    p = b.run(sorted({host_rule(s) for s in sites}), "sh", "-c", "apt-get update && apt-cache policy hostname", timeout=300)
     assert p.returncode == 0 and "Candidate" in p.stdout, (p.stdout, p.stderr)
     assert not re.search(r"^(Err|W:|E:)", p.stdout + p.stderr, re.M), p.stdout + p.stderr

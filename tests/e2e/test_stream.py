@@ -13,7 +13,7 @@ def make_world():
     w.nginx(("allowed.example",), extra="location /put/ { dav_methods PUT; }" if "with-http_dav" in sh("nginx", "-V").stderr.decode() else "")
     w.b = Brome(w, """
         workspace s {
-                rules { allow web allowed.example; allow web raw.example; allow web .example :8443; allow tcp tcp.example:7000; default deny }
+                rules { allow web allowed.example; allow web raw.example; allow tcp tcp.example:7000; default deny }
         }""")
     w.raw = None
     w.b("workspace", "start", "s", check=0)
@@ -136,7 +136,7 @@ def test_truncated_answer_is_not_made_whole(w):
     for body in (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n"):
         raw(w, body)
         for version in ("--http1.1", "--http2"):
-            p = w.b.sh("s", f"curl -sS {version} https://raw.example/cut; echo exit $?")
+            p = w.b.sh("s", f"curl -sS --fail {version} https://raw.example/cut; echo exit $?")
             assert "exit 0" not in p.stdout, (version, p.stdout)
 
 

@@ -15,7 +15,7 @@ static void run(struct place *p, size_t batch)
 
         place_open(p);
         for (uint64_t i = 0; i < RECORDS; i++) {
-                struct event e = verdict("allow", "registry.example", i);
+                struct event_record e = verdict("allow", "registry.example", i);
                 put(p->j, i % 2 ? "alpha" : "beta", "inner", &e);
                 if (i % batch == batch - 1)
                         assert_int_equal(journal_flush(p->j), 0);
@@ -35,7 +35,7 @@ static int nothing(void *ctx, const struct row *row)
 
 static void syncs(struct place *p)
 {
-        struct event e = verdict("deny", "evil.example", 1);
+        struct event_record e = verdict("deny", "evil.example", 1);
         struct journal_entry entry = { SLICE_LIT("alpha"), 1, NULL, &e };
         int64_t start;
 

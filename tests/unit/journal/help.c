@@ -85,12 +85,12 @@ int64_t place_number(struct place *p, const char *sql)
         return n;
 }
 
-struct event verdict(const char *decision, const char *host, uint64_t id)
+struct event_record verdict(const char *decision, const char *host, uint64_t id)
 {
         static char path[8][32];
         static unsigned next;
         char *p = path[next++ % 8];
-        struct event e;
+        struct event_record e;
 
         snprintf(p, sizeof(path[0]), "/item/%llu", (unsigned long long)id);
         event_init(&e, EVENT_VERDICT);
@@ -106,7 +106,7 @@ struct event verdict(const char *decision, const char *host, uint64_t id)
         return e;
 }
 
-void put(struct journal *j, const char *workspace, const char *door, const struct event *e)
+void put(struct journal *j, const char *workspace, const char *door, const struct event_record *e)
 {
         struct journal_entry entry = { .workspace = slice_str(workspace), .session = 1, .door = door, .event = e };
 
@@ -116,7 +116,7 @@ void put(struct journal *j, const char *workspace, const char *door, const struc
 void put_many(struct journal *j, const char *workspace, size_t n)
 {
         for (size_t i = 0; i < n; i++) {
-                struct event e = verdict("allow", "registry.example", i + 1);
+                struct event_record e = verdict("allow", "registry.example", i + 1);
                 put(j, workspace, "inner", &e);
                 if (i % 512 == 511)
                         assert_int_equal(journal_flush(j), 0);

@@ -26,8 +26,8 @@ void place_sql(struct place *p, const char *sql);
 int64_t place_number(struct place *p, const char *sql);
 
 /* A verdict by the inner door; path differs by n so that nothing is coalesced. */
-struct event verdict(const char *decision, const char *host, uint64_t id);
-void put(struct journal *j, const char *workspace, const char *door, const struct event *e);
+struct event_record verdict(const char *decision, const char *host, uint64_t id);
+void put(struct journal *j, const char *workspace, const char *door, const struct event_record *e);
 void put_many(struct journal *j, const char *workspace, size_t n);
 /* Verifies; keeps the first finding's text and seq. */
 struct verdict_of_verify {

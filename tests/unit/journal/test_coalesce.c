@@ -9,7 +9,7 @@ struct sink {
         uint64_t records, sum;
         bool refuse;
 };
-static int take(void *ctx, uint64_t session, const struct event *e)
+static int take(void *ctx, uint64_t session, const struct event_record *e)
 {
         struct sink *s = ctx;
 
@@ -31,7 +31,7 @@ static void a_storm_is_a_handful(void **state)
         (void)state;
         coalesce_init(&c);
         for (int i = 0; i < 10000; i++) {
-                struct event e = verdict("deny", "evil.example", 7);
+                struct event_record e = verdict("deny", "evil.example", 7);
                 int rc = coalesce_take(&c, 1, &e, i / 4, take, &s);
                 assert_true(rc >= 0);
                 written += (uint64_t)rc;
@@ -53,7 +53,7 @@ static void many_kinds_lose_nothing(void **state)
         (void)state;
         coalesce_init(&c);
         for (int i = 0; i < 50000; i++) {
-                struct event e;
+                struct event_record e;
                 seed = seed * 1664525u + 1013904223u;
                 e = verdict("deny", "evil.example", seed >> 23);
                 int rc = coalesce_take(&c, seed >> 31, &e, i / 40, take, &s);
@@ -74,7 +74,7 @@ static void a_refusing_sink_keeps_the_count(void **state)
         (void)state;
         coalesce_init(&c);
         for (int i = 0; i < 10; i++) {
-                struct event e = verdict("deny", "evil.example", 7);
+                struct event_record e = verdict("deny", "evil.example", 7);
                 written += (uint64_t)coalesce_take(&c, 1, &e, 0, take, &s);
         }
         assert_int_equal(coalesce_flush(&c, 5000, take, &s), -1);
@@ -92,7 +92,7 @@ static void differing_fields_differ(void **state)
         (void)state;
         coalesce_init(&c);
         for (int i = 0; i < 100; i++) {
-                struct event e = verdict("deny", "evil.example", 7);
+                struct event_record e = verdict("deny", "evil.example", 7);
                 event_num(&e, EVENT_PORT, (uint64_t)i);
                 assert_int_equal(coalesce_take(&c, 1, &e, 0, take, &s), 1);
         }

@@ -10,7 +10,7 @@
 
 static void round_trip(void **state)
 {
-        struct event e, back;
+        struct event_record e, back;
         struct buf b;
         size_t used = 0;
 
@@ -37,7 +37,7 @@ static void round_trip(void **state)
 
 static void every_prefix_waits(void **state)
 {
-        struct event e, back;
+        struct event_record e, back;
         struct buf b;
         size_t used;
 
@@ -55,7 +55,7 @@ static void every_prefix_waits(void **state)
 static void long_texts_are_cut(void **state)
 {
         static uint8_t big[100000];
-        struct event e, back;
+        struct event_record e, back;
         struct buf b;
         size_t used;
 
@@ -101,7 +101,7 @@ static void malformed_is_refused(void **state)
         };
         (void)state;
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-                struct event e;
+                struct event_record e;
                 size_t used;
                 assert_int_equal(event_read(slice_of(bad[i].bytes, bad[i].n), &e, &used), -1);
         }

@@ -27,7 +27,7 @@ static int see(void *ctx, const struct row *row)
 
 static void put_end(struct journal *j, const char *workspace, uint64_t id)
 {
-        struct event e;
+        struct event_record e;
 
         event_init(&e, EVENT_END);
         event_num(&e, EVENT_ID, id);
@@ -71,7 +71,7 @@ static void fill(struct place *p)
 {
         place_open(p);
         for (uint64_t i = 1; i <= 100; i++) {
-                struct event e = verdict(i % 10 ? "allow" : "deny", i % 2 ? "a.example" : "b.a.example", i);
+                struct event_record e = verdict(i % 10 ? "allow" : "deny", i % 2 ? "a.example" : "b.a.example", i);
                 put(p->j, i % 4 ? "alpha" : "beta", "inner", &e);
         }
         for (uint64_t i = 1; i <= 100; i++)
@@ -122,7 +122,7 @@ static void joins_and_filters(void **state)
 static void two_doors_one_row(void **state)
 {
         struct place *p = *state;
-        struct event in = verdict("allow", "a.example", 1), out = verdict("deny", "a.example", 1);
+        struct event_record in = verdict("allow", "a.example", 1), out = verdict("deny", "a.example", 1);
         struct seen s;
 
         event_text(&out, EVENT_REASON, SLICE_LIT("address-guard"));
@@ -148,7 +148,7 @@ static void following(void **state)
 {
         struct place *p = *state;
         struct filter f = { .workspace = SLICE_LIT("alpha") };
-        struct event e = verdict("allow", "a.example", 1000);
+        struct event_record e = verdict("allow", "a.example", 1000);
         struct err err = ERR_INIT;
         struct seen s = { 0 };
         struct reader *r;
@@ -189,7 +189,7 @@ static void timeline(void **state)
         struct filter f = { .limit = 5 };
         struct err err = ERR_INIT;
         struct seen s = { 0 };
-        struct event note;
+        struct event_record note;
         struct reader *r;
 
         fill(p);
@@ -265,7 +265,7 @@ static void totals(void **state)
 
         fill(p);
         for (int i = 0; i < 1000; i++) {
-                struct event e = verdict("deny", "evil.example", 5000 + (uint64_t)i % 2);
+                struct event_record e = verdict("deny", "evil.example", 5000 + (uint64_t)i % 2);
                 event_num(&e, EVENT_ID, 5000 + (uint64_t)i);
                 event_text(&e, EVENT_SUGGEST, SLICE_LIT("allow web evil.example"));
                 put(p->j, "alpha", "inner", &e);

@@ -32,7 +32,7 @@ static int life(struct place *p)
         struct journal_options o = { .state = p->state, .create = true };
         struct journal *j;
         uint64_t n;
-        struct event e;
+        struct event_record e;
         struct journal_entry entry = { SLICE_LIT("alpha"), 1, "inner", &e };
 
         o.quota[JOURNAL_TRACE].rows = 5000;

@@ -65,7 +65,7 @@ static void nothing_without_create(void **state)
 static void sync_is_there_at_once(void **state)
 {
         struct place *p = *state;
-        struct event e = verdict("deny", "evil.example", 1);
+        struct event_record e = verdict("deny", "evil.example", 1);
         struct journal_entry entry = { SLICE_LIT("alpha"), 1, NULL, &e };
 
         place_open(p);
@@ -82,7 +82,7 @@ static void sync_is_there_at_once(void **state)
 static void doors_are_named_by_bromed(void **state)
 {
         struct place *p = *state;
-        struct event e = verdict("allow", "registry.example", 1);
+        struct event_record e = verdict("allow", "registry.example", 1);
 
         event_text(&e, EVENT_DOOR, SLICE_LIT("bromed"));
         event_text(&e, EVENT_ENGINE, SLICE_LIT("Tripwire"));
@@ -131,7 +131,7 @@ static void killed_anywhere(void **state)
                         if (!j)
                                 _exit(1);
                         for (uint64_t i = 0;; i++) {
-                                struct event e = verdict("allow", "registry.example", i);
+                                struct event_record e = verdict("allow", "registry.example", i);
                                 struct journal_entry entry = { SLICE_LIT("alpha"), 1, "inner", &e };
                                 if (journal_append(j, &entry) < 0)
                                         _exit(1);
@@ -168,7 +168,7 @@ static void full_disk(void **state)
 {
         struct place *p = *state;
         struct rlimit old, tight = { 200 * 1024, 0 };
-        struct event e = verdict("deny", "evil.example", 1);
+        struct event_record e = verdict("deny", "evil.example", 1);
         struct journal_entry entry = { SLICE_LIT("alpha"), 1, NULL, &e };
         struct err why = ERR_INIT;
         uint64_t taken = 0, on_disk, n;
@@ -180,7 +180,7 @@ static void full_disk(void **state)
         tight.rlim_max = old.rlim_max;
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
         while (journal_writable(p->j, NULL)) {
-                struct event a = verdict("allow", "registry.example", taken);
+                struct event_record a = verdict("allow", "registry.example", taken);
                 put(p->j, "alpha", "inner", &a);
                 taken++;
                 if (taken % 50 == 0)
@@ -215,7 +215,7 @@ static int fill_tmpfs(struct place *p)
         struct journal_options o = { .state = p->state, .create = true };
         char filler[128];
         struct journal *j;
-        struct event e;
+        struct event_record e;
         struct journal_entry entry = { SLICE_LIT("alpha"), 1, "inner", &e };
         uint64_t taken = 0;
         int fd;
@@ -280,7 +280,7 @@ static void verified_while_written(void **state)
                 o.quota[JOURNAL_TRACE].rows = 500;
                 j = journal_open(&o, NULL);
                 for (uint64_t i = 0; i < 8000; i++) {
-                        struct event e = verdict("allow", "registry.example", i);
+                        struct event_record e = verdict("allow", "registry.example", i);
                         struct journal_entry entry = { i % 3 ? SLICE_LIT("alpha") : SLICE_LIT("beta"), 1, "inner", &e };
                         if (!j || journal_append(j, &entry) < 0 || (i % 20 == 19 && journal_flush(j) < 0))
                                 _exit(1);
@@ -308,7 +308,7 @@ static void full_queue_refuses(void **state)
 
         place_open(p);
         for (;; taken++) {
-                struct event e = verdict("allow", "registry.example", taken);
+                struct event_record e = verdict("allow", "registry.example", taken);
                 struct journal_entry entry = { SLICE_LIT("alpha"), 1, "inner", &e };
                 if (journal_append(p->j, &entry) < 0)
                         break;
@@ -325,7 +325,7 @@ static void storm_is_counted(void **state)
 
         place_open(p);
         for (int i = 0; i < 5000; i++) {
-                struct event e = verdict("deny", "evil.example", 3);
+                struct event_record e = verdict("deny", "evil.example", 3);
                 put(p->j, "alpha", "inner", &e);
         }
         assert_int_equal(journal_flush(p->j), 0);
@@ -353,7 +353,7 @@ static void quota(void **state)
 
         open_small(p);
         for (uint64_t i = 0; i < 20000; i++) {
-                struct event e = verdict("allow", "registry.example", i), d = verdict("deny", "evil.example", i);
+                struct event_record e = verdict("allow", "registry.example", i), d = verdict("deny", "evil.example", i);
                 put(p->j, "flood", "inner", &e);
                 if (i % 40 == 0)
                         put(p->j, "quiet", "inner", &e);
@@ -389,7 +389,7 @@ static void clearing(void **state)
 {
         struct place *p = *state;
         struct err err = ERR_INIT;
-        struct event e = verdict("deny", "evil.example", 1);
+        struct event_record e = verdict("deny", "evil.example", 1);
 
         place_open(p);
         put_many(p->j, "alpha", 6000);
@@ -405,7 +405,7 @@ static void clearing(void **state)
 static void hostile_bytes(void **state)
 {
         struct place *p = *state;
-        struct event e = verdict("deny", "evil.example", 1);
+        struct event_record e = verdict("deny", "evil.example", 1);
         uint8_t all[256], *huge = calloc(1, 1 << 20);
 
         for (int i = 0; i < 256; i++)
