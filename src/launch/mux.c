@@ -379,6 +379,8 @@ void mux_guest_gone(struct mux *m)
         buf_clear(&m->out);
 }
 
+bool mux_guest_is_gone(const struct mux *m) { return m->guest < 0; }
+
 bool mux_idle(const struct mux *m)
 {
         for (size_t i = 0; i < PROTO_STREAMS; i++)

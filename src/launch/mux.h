@@ -37,6 +37,7 @@ size_t mux_wants(struct mux *m, struct pollfd *fds);
 int mux_turn(struct mux *m, const struct pollfd *fds, size_t count, struct err *err) __attribute__((warn_unused_result));
 /* The guest is gone: from now on only what waits for clients is sent. */
 void mux_guest_gone(struct mux *m);
+bool mux_guest_is_gone(const struct mux *m);
 /* Nothing waits for a client any more. */
 bool mux_idle(const struct mux *m);
 

@@ -183,7 +183,7 @@ static void drain(struct session *s)
 {
         static struct pollfd fds[MUX_FDS];
         int64_t until_ms = clock_mono_ms() + SESSION_DRAIN_MS;
-        bool guest = true;
+        bool guest = s->mux && !mux_guest_is_gone(s->mux);
         struct err quiet;
 
         while (s->mux && clock_mono_ms() < until_ms && (guest || !mux_idle(s->mux))) {
