@@ -377,14 +377,15 @@ static bool send_plan(struct session *s, struct err *err)
 {
         struct workspace *ws = s->ws;
         const struct config_workspace *c = ws->conf;
-        char home[PATH_MAX];
+        char home[PATH_MAX], cache[PATH_MAX];
         json_t *plan;
         int ca = open_in(ws, "ca.pem", O_RDONLY);
         bool ok;
 
         snprintf(home, sizeof(home), "%.*s/home", (int)(sizeof(home) - 16), ws->folder);
-        plan = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:[s]}", "op", "plan", "workspace", ws->name, "session",
-                         (json_int_t)s->number, "hostname", ws->name, "state", ws->folder, "home", home, "nested", c->nested, "memory_bytes",
+        snprintf(cache, sizeof(cache), "%.*s/cache", (int)(sizeof(cache) - 16), ws->daemon->paths.state);
+        plan = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:[s]}", "op", "plan", "workspace", ws->name, "session",
+                         (json_int_t)s->number, "hostname", ws->name, "state", ws->folder, "home", home, "cache", cache, "nested", c->nested, "memory_bytes",
                          (json_int_t)c->memory_bytes, "processes", (json_int_t)c->processes, "cpu_percent", (json_int_t)c->cpu_percent, "fds",
                          "ca_cert");
         if (ca < 0 || !plan || settings_plan(ws->daemon, ws->settings, c, plan, err) < 0) {

@@ -74,7 +74,7 @@ static int own_folder(const char *path, struct err *err)
 
 int start_folders(const struct paths *p, struct err *err)
 {
-        static const char *const below[] = { "workspaces", "sweep" };
+        static const char *const below[] = { "workspaces", "sweep", "cache" };
         char path[PATH_MAX];
 
         if (own_folder(p->runtime, err) < 0 || own_folder(p->state, err) < 0)

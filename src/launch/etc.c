@@ -1,5 +1,5 @@
-/* The guest's /etc: see etc.h. */
-#include "launch/etc.h"
+/* What stands in the guest's /etc: see etc.h, and etckeep.c for where it is kept. */
+#include "launch/etc_priv.h"
 #include "launch/place.h"
 #include "base/buf.h"
 #include "base/esc.h"
@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <ftw.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -20,9 +19,6 @@
 #include <unistd.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-/* Raise when what this file writes changes, so that kept copies are made anew. */
-#define GENERATION "3"
-
 /* Patterns of names in /etc, files or folders. What is not here does not exist in a workspace. */
 static const char *const copied[] = {
         "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",                                           /* programs start */
@@ -53,13 +49,6 @@ static const char group_text[] =
 static const char nsswitch_text[] = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n";
 static const char resolv_text[] = "nameserver " GATEWAY_V4 "\nnameserver " GATEWAY_V6 "\noptions edns0 timeout:5 attempts:2\n";
 
-struct job {
-        const struct ids *ids;
-        const struct plan *plan;
-        char etc[PATH_MAX];
-        size_t files;
-};
-
 static bool listed(const char *name, const char *const *patterns, size_t count)
 {
         for (size_t i = 0; i < count; i++)
@@ -88,12 +77,12 @@ static bool tells_secret(struct slice text)
         return false;
 }
 
-static int give(const struct job *j, const char *path, struct err *err)
+static int give(const struct etc_job *j, const char *path, struct err *err)
 {
-        return lchown(path, j->ids->base, j->ids->base) < 0 ? err_sys(err, errno, "%s", path) : 0;
+        return lchown(path, j->owner, j->owner) < 0 ? err_sys(err, errno, "%s", path) : 0;
 }
 
-static int put(const struct job *j, const char *tail, mode_t mode, struct slice text, struct err *err)
+static int put(const struct etc_job *j, const char *tail, mode_t mode, struct slice text, struct err *err)
 {
         char path[PATH_MAX];
         int fd, e;
@@ -109,7 +98,7 @@ static int put(const struct job *j, const char *tail, mode_t mode, struct slice 
 }
 
 /* Files that cannot be read, or are too large, are left out: the guest does without. */
-static int copy_file(struct job *j, const char *tail, mode_t mode, struct err *err)
+static int copy_file(struct etc_job *j, const char *tail, mode_t mode, struct err *err)
 {
         char host[PATH_MAX];
         struct buf text;
@@ -124,7 +113,7 @@ static int copy_file(struct job *j, const char *tail, mode_t mode, struct err *e
         return rc;
 }
 
-static int copy_link(struct job *j, const char *tail, struct err *err)
+static int copy_link(struct etc_job *j, const char *tail, struct err *err)
 {
         char host[PATH_MAX], path[PATH_MAX], target[PATH_MAX];
         ssize_t n;
@@ -138,9 +127,9 @@ static int copy_link(struct job *j, const char *tail, struct err *err)
         return symlink(target, path) < 0 && errno != EEXIST ? err_sys(err, errno, "%s", path) : give(j, path, err);
 }
 
-static int copy_any(struct job *j, const char *tail, int depth, struct err *err);
+static int copy_any(struct etc_job *j, const char *tail, int depth, struct err *err);
 
-static int copy_folder(struct job *j, const char *tail, int depth, struct err *err)
+static int copy_folder(struct etc_job *j, const char *tail, int depth, struct err *err)
 {
         char host[PATH_MAX], path[PATH_MAX], part[PATH_MAX];
         const struct dirent *e;
@@ -163,7 +152,7 @@ static int copy_folder(struct job *j, const char *tail, int depth, struct err *e
         return rc;
 }
 
-static int copy_any(struct job *j, const char *tail, int depth, struct err *err)
+static int copy_any(struct etc_job *j, const char *tail, int depth, struct err *err)
 {
         char host[PATH_MAX];
         struct stat st;
@@ -177,7 +166,7 @@ static int copy_any(struct job *j, const char *tail, int depth, struct err *err)
         return S_ISREG(st.st_mode) ? copy_file(j, tail, st.st_mode, err) : 0;
 }
 
-static int copy_listed(struct job *j, struct err *err)
+static int copy_listed(struct etc_job *j, struct err *err)
 {
         DIR *dir = opendir("/etc");
         const struct dirent *e;
@@ -192,7 +181,7 @@ static int copy_listed(struct job *j, struct err *err)
         return rc;
 }
 
-static int make_folder(const struct job *j, const char *tail, struct err *err)
+static int make_folder(const struct etc_job *j, const char *tail, struct err *err)
 {
         char path[PATH_MAX];
 
@@ -200,7 +189,7 @@ static int make_folder(const struct job *j, const char *tail, struct err *err)
         return mkdir(path, 0755) < 0 && errno != EEXIST ? err_sys(err, errno, "%s", path) : give(j, path, err);
 }
 
-static int write_machine_id(struct job *j, struct err *err)
+static int write_machine_id(const struct etc_job *j, struct slice id, struct err *err)
 {
         uint8_t r[16];
         char text[34];
@@ -209,23 +198,21 @@ static int write_machine_id(struct job *j, struct err *err)
                 return err_sys(err, errno, "getrandom");
         for (size_t i = 0; i < sizeof(r); i++)
                 snprintf(text + 2 * i, 3, "%02x", r[i]);
+        if (id.n == 32)
+                memcpy(text, id.p, 32);
         text[32] = '\n';
         return put(j, "machine-id", 0444, slice_of(text, 33), err);
 }
 
-static int write_generated(struct job *j, struct err *err)
+static int write_generated(struct etc_job *j, struct err *err)
 {
         /* One id is all an ordinary user's workspace has, so apt cannot become its own user. The host's proxy is not the workspace's. */
         const char *apt = j->ids->count == 1 ? "APT::Sandbox::User \"root\";\nAcquire::http::Proxy \"DIRECT\";\nAcquire::https::Proxy \"DIRECT\";\n"
                                              : "Acquire::http::Proxy \"DIRECT\";\nAcquire::https::Proxy \"DIRECT\";\n";
-        char hosts[512], name[80];
 
-        snprintf(hosts, sizeof(hosts), "127.0.0.1 localhost\n127.0.1.1 %s\n::1 localhost ip6-localhost ip6-loopback\n", j->plan->hostname);
-        snprintf(name, sizeof(name), "%s\n", j->plan->hostname);
         if (put(j, "passwd", 0644, slice_str(passwd_text), err) < 0 || put(j, "group", 0644, slice_str(group_text), err) < 0 ||
             put(j, "nsswitch.conf", 0644, slice_str(nsswitch_text), err) < 0 || put(j, "resolv.conf", 0644, slice_str(resolv_text), err) < 0 ||
-            put(j, "hosts", 0644, slice_str(hosts), err) < 0 || put(j, "hostname", 0644, slice_str(name), err) < 0 ||
-            put(j, "environment", 0644, SLICE_EMPTY, err) < 0 || put(j, "fstab", 0644, SLICE_EMPTY, err) < 0 || write_machine_id(j, err) < 0)
+            put(j, "environment", 0644, SLICE_EMPTY, err) < 0 || put(j, "fstab", 0644, SLICE_EMPTY, err) < 0)
                 return -1;
         if (make_folder(j, "apt", err) < 0 || make_folder(j, "apt/apt.conf.d", err) < 0 || make_folder(j, "apt/sources.list.d", err) < 0 ||
             make_folder(j, "apt/preferences.d", err) < 0 || make_folder(j, "apt/trusted.gpg.d", err) < 0 ||
@@ -243,7 +230,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
         return remove(path);
 }
 
-static int remove_tree(const char *path) { return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT); }
+int etc_remove(const char *path) { return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT); }
 
 static uid_t give_to; /* nftw has no argument */
 static int give_one(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -252,24 +239,30 @@ static int give_one(const char *path, const struct stat *st, int type, struct FT
         return st->st_uid == give_to && st->st_gid == give_to ? 0 : lchown(path, give_to, give_to);
 }
 
-static int generate(struct job *j, struct slice ca, const char *final, struct err *err)
+/* What trust.c made is still ours. */
+static int give_all(const struct etc_job *j, struct err *err)
 {
-        char old[PATH_MAX];
+        give_to = j->owner;
+        return nftw(j->etc, give_one, 16, FTW_PHYS | FTW_MOUNT) < 0 ? err_sys(err, errno, "%s", j->etc) : 0;
+}
 
-        place(j->etc, sizeof(j->etc), "%s.new", final);
-        place(old, sizeof(old), "%s.old", final);
-        remove_tree(j->etc);
-        remove_tree(old);
-        if (fd_mkdirs(j->etc, 0755, err) < 0 || copy_listed(j, err) < 0 || write_generated(j, err) < 0 || trust_write(j->etc, ca, err) < 0)
+int etc_write_shared(struct etc_job *j, struct err *err)
+{
+        if (fd_mkdirs(j->etc, 0755, err) < 0 || copy_listed(j, err) < 0 || write_generated(j, err) < 0 || trust_write_links(j->etc, err) < 0)
                 return -1;
-        /* What trust_write made is still ours. */
-        give_to = j->ids->base;
-        if (j->ids->root && nftw(j->etc, give_one, 16, FTW_PHYS | FTW_MOUNT) < 0)
-                return err_sys(err, errno, "%s", j->etc);
-        if ((rename(final, old) < 0 && errno != ENOENT) || rename(j->etc, final) < 0)
-                return err_sys(err, errno, "%s", final);
-        remove_tree(old);
-        return 0;
+        return give_all(j, err);
+}
+
+int etc_write_own(struct etc_job *j, const char *below, struct slice ca, struct slice id, struct err *err)
+{
+        char hosts[512], name[80];
+
+        snprintf(hosts, sizeof(hosts), "127.0.0.1 localhost\n127.0.1.1 %s\n::1 localhost ip6-localhost ip6-loopback\n", j->plan->hostname);
+        snprintf(name, sizeof(name), "%s\n", j->plan->hostname);
+        if (fd_mkdirs(j->etc, 0755, err) < 0 || put(j, "hosts", 0644, slice_str(hosts), err) < 0 || put(j, "hostname", 0644, slice_str(name), err) < 0 ||
+            write_machine_id(j, id, err) < 0 || trust_write(j->etc, below, ca, err) < 0)
+                return -1;
+        return give_all(j, err);
 }
 
 static void stamp_path(struct buf *b, const char *path)
@@ -280,22 +273,15 @@ static void stamp_path(struct buf *b, const char *path)
                 buf_addf(b, "%s %lld.%ld %lld\n", path, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (long long)st.st_size);
 }
 
-/* What the result depends on: names, owners, the CA, and the times of the host's files as far as one look a name tells. */
-static int make_stamp(struct buf *b, const struct job *j, struct slice ca)
+void etc_stamp(struct buf *b, const struct ids *ids)
 {
         static const char *const beneath[] = { "/etc", "/etc/ssl/certs", "/etc/apt/sources.list.d", "/etc/apt/apt.conf.d", "/etc/apt/trusted.gpg.d",
                 "/etc/apt/sources.list" };
         const char *bundle = trust_host_bundle();
-        uint8_t digest[EVP_MAX_MD_SIZE];
-        unsigned n = 0;
         char path[PATH_MAX];
 
-        if (EVP_Digest(ca.p, ca.n, digest, &n, EVP_sha256(), NULL) != 1)
-                return -1;
-        buf_addf(b, "%s %u %u %s ", GENERATION, j->ids->base, j->ids->count, j->plan->hostname);
-        for (unsigned i = 0; i < n; i++)
-                buf_addf(b, "%02x", digest[i]);
-        buf_addf(b, "\n");
+        /* Times of the host's files, as far as one look a name tells. */
+        buf_addf(b, "%s %u\n", ETC_GENERATION, ids->count);
         for (size_t i = 0; i < COUNT(beneath); i++)
                 stamp_path(b, beneath[i]);
         if (bundle)
@@ -304,46 +290,4 @@ static int make_stamp(struct buf *b, const struct job *j, struct slice ca)
                 place(path, sizeof(path), "/etc/%s", copied[i]);
                 stamp_path(b, path);
         }
-        return b->failed ? -1 : 0;
-}
-
-static int prepare(struct job *j, struct slice ca, struct buf *stamp, struct buf *kept, struct err *err)
-{
-        char final[PATH_MAX], path[PATH_MAX];
-        struct err quiet;
-
-        place(final, sizeof(final), "%s/cache", j->plan->state);
-        place(path, sizeof(path), "%s/cache/etc.stamp", j->plan->state);
-        if (fd_mkdirs(final, 0700, err) < 0)
-                return -1;
-        place(final, sizeof(final), "%s/cache/etc", j->plan->state);
-        if (make_stamp(stamp, j, ca) < 0)
-                return err_set(err, "out of memory");
-        if (fd_read_file(path, kept, 65536, &quiet) == 0 && slice_eq(buf_slice(stamp), buf_slice(kept)) && access(final, F_OK) == 0)
-                return 0;
-        if (generate(j, ca, final, err) < 0)
-                return -1;
-        return fd_write_file(path, 0600, buf_slice(stamp).p, buf_len(stamp), err);
-}
-
-int etc_prepare(const struct plan *plan, const struct ids *ids, struct err *err)
-{
-        static struct job j;
-        struct buf ca, stamp, kept;
-        mode_t mask = umask(022);
-        int rc = 0;
-
-        j = (struct job){ .ids = ids, .plan = plan };
-        buf_init(&ca, 0);
-        buf_init(&stamp, 0);
-        buf_init(&kept, 0);
-        if (plan->ca_cert >= 0)
-                rc = fd_read_all(plan->ca_cert, &ca, 65536, err);
-        if (rc == 0)
-                rc = prepare(&j, buf_slice(&ca), &stamp, &kept, err);
-        buf_fini(&ca);
-        buf_fini(&stamp);
-        buf_fini(&kept);
-        umask(mask);
-        return rc;
 }

@@ -1,11 +1,7 @@
 /* Java trust store: see javastore.h. The layout is that of sun.security.provider.JavaKeyStore: magic, version 2, count, entries (tag 2, alias, date in
  * ms, "X.509", DER), then SHA-1 over the password as UTF-16BE, the words "Mighty Aphrodite" and all of the above. */
 #include "launch/javastore.h"
-#include "launch/place.h"
-#include "base/fd.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <stdio.h>
@@ -90,25 +86,4 @@ int javastore_make(struct buf *out, struct slice bundle, struct err *err)
                 rc = put_digest(out);
         buf_fini(&entries);
         return rc < 0 ? err_set(err, "cannot make the Java trust store") : 0;
-}
-
-int javastore_write(const char *etc, const char *tail, struct slice bundle, struct err *err)
-{
-        char path[PATH_MAX];
-        struct buf store;
-        char *slash;
-        int rc;
-
-        place(path, sizeof(path), "%s/%s", etc, tail);
-        slash = strrchr(path, '/');
-        *slash = 0;
-        rc = fd_mkdirs(path, 0755, err);
-        *slash = '/';
-        buf_init(&store, 0);
-        if (rc == 0)
-                rc = javastore_make(&store, bundle, err);
-        if (rc == 0)
-                rc = fd_write_file(path, 0644, buf_slice(&store).p, buf_len(&store), err);
-        buf_fini(&store);
-        return rc;
 }

@@ -7,7 +7,5 @@
 
 /* Appends a store with every certificate of the PEM bundle; password "changeit", Java's default. 0 or -1. */
 int javastore_make(struct buf *out, struct slice bundle, struct err *err) __attribute__((warn_unused_result));
-/* The same, into etc/tail. */
-int javastore_write(const char *etc, const char *tail, struct slice bundle, struct err *err) __attribute__((warn_unused_result));
 
 #endif

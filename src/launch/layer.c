@@ -7,10 +7,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 int layer_mkdir(const struct ids *ids, const char *path, mode_t mode, struct err *err)
@@ -130,16 +132,39 @@ static void unmap_lower(int *fd)
         rmdir(ASIDE);
 }
 
-static int overlay(int lower, int upper, int work, const char *options, const char *path)
+static int overlay(int top, int lower, int upper, int work, const char *options, const char *path)
 {
-        char text[256];
+        char text[256], over[32] = "";
 
         /* Descriptors, not names: nothing to escape, nothing to race. */
-        snprintf(text, sizeof(text), "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d,%s", lower, upper, work, options);
+        if (top >= 0)
+                snprintf(over, sizeof(over), "/proc/self/fd/%d:", top);
+        snprintf(text, sizeof(text), "lowerdir=%s/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d,%s", over, lower, upper, work, options);
         return mount("brome", path, "overlay", MS_NOSUID | MS_NODEV, text);
 }
 
-int layer_overlay(const struct ids *ids, int lower_fd, int map_userns, const char *store, const char *path, bool *unmapped, struct err *err)
+bool layer_can_map(int fd, int map_userns)
+{
+        struct utsname name;
+        struct err quiet;
+        char *end;
+        long major, minor;
+        int copy;
+
+        if (uname(&name) < 0)
+                return false;
+        major = strtol(name.release, &end, 10);
+        minor = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+        if (major < 5 || (major == 5 && minor < 19))
+                return false;
+        copy = layer_clone(fd, map_userns, LAYER_READ_ONLY, &quiet);
+        if (copy < 0)
+                return false;
+        fd_close(&copy);
+        return true;
+}
+
+int layer_overlay(const struct ids *ids, int top_fd, int lower_fd, int map_userns, const char *store, const char *path, bool *unmapped, struct err *err)
 {
         int dir = open(store, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), upper = openat(dir, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
             work = openat(dir, "work", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), mapped = -1, rc = -1, e = 0;
@@ -152,14 +177,14 @@ int layer_overlay(const struct ids *ids, int lower_fd, int map_userns, const cha
         if (ids->root && map_userns >= 0) {
                 mapped = map_lower(ids, lower_fd, map_userns, err);
                 if (mapped >= 0) {
-                        rc = overlay(mapped, upper, work, options, path);
+                        rc = overlay(top_fd, mapped, upper, work, options, path);
                         unmap_lower(&mapped);
                 }
                 if (rc < 0 && unmapped)
                         *unmapped = true;
         }
         if (rc < 0) {
-                rc = overlay(lower_fd, upper, work, options, path);
+                rc = overlay(top_fd, lower_fd, upper, work, options, path);
                 e = errno;
         }
         if (rc < 0)

@@ -17,10 +17,12 @@ int layer_touch(const char *path, struct err *err) __attribute__((warn_unused_re
 /* tmpfs owned by the guest's root; `options` start after its owner, e.g. "mode=755,size=64m". */
 int layer_tmpfs(const struct ids *ids, const char *path, unsigned long flags, const char *options, struct err *err) __attribute__((warn_unused_result));
 
-/* lower_fd with a writable layer in `store` (folders upper and work), mounted at path; nosuid, nodev. With ids->root and map_userns ≥ 0 the lower
+/* lower_fd, over it top_fd (-1: none; its owners stay), over these a writable layer in `store` (folders upper and work), mounted at path; nosuid, nodev. With ids->root and map_userns ≥ 0 the lower
  * layer is shown through that user namespace. *unmapped (may be NULL) is set when the kernel cannot do that for overlays (before 5.19). */
-int layer_overlay(const struct ids *ids, int lower_fd, int map_userns, const char *store, const char *path, bool *unmapped, struct err *err)
+int layer_overlay(const struct ids *ids, int top_fd, int lower_fd, int map_userns, const char *store, const char *path, bool *unmapped, struct err *err)
         __attribute__((warn_unused_result));
+/* Can the kernel show this folder in an overlay under other owners? Linux 5.19, and the file system has a say. */
+bool layer_can_map(int fd, int map_userns);
 
 enum { LAYER_READ_ONLY = 1, LAYER_DEVICE = 2, LAYER_RECURSIVE = 4 };
 /* A detached copy of the mount at fd (O_PATH): nosuid, nodev unless LAYER_DEVICE. map_userns as above, -1: none. The descriptor, or -1. */

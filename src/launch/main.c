@@ -68,13 +68,13 @@ static int take_plan(struct session *s, struct err *err)
 }
 
 /* Folders of the workspace, shares, /etc: everything that the guest's first process will mount. */
-static int prepare(struct session *s, const struct rootfs *fs, struct err *err)
+static int prepare(struct session *s, const struct rootfs *fs, struct etc *etc, struct err *err)
 {
         if (shares_judge(&s->shares, &s->plan, err) < 0 || ids_enter(&s->ids, err) < 0 || ids_range(&s->ids, s->plan.state, err) < 0 ||
                 ids_guest(&s->ids, s->plan.nested, err) < 0)
                 return -1;
         session_progress(s, "preparing the file system");
-        if (shares_prepare(&s->shares, &s->plan, &s->ids, err) < 0 || etc_prepare(&s->plan, &s->ids, err) < 0 || rootfs_prepare(fs, err) < 0)
+        if (shares_prepare(&s->shares, &s->plan, &s->ids, err) < 0 || etc_prepare(etc, &s->plan, &s->ids, err) < 0 || rootfs_prepare(fs, err) < 0)
                 return -1;
         for (size_t i = 0; i < s->shares.count; i++)
                 if (s->shares.one[i].checked.warning[0])
@@ -85,10 +85,11 @@ static int prepare(struct session *s, const struct rootfs *fs, struct err *err)
 
 static int build(struct session *s, struct err *err)
 {
-        struct rootfs fs = { &s->ids, &s->plan, &s->shares };
+        static struct etc etc; /* its lock is held for life */
+        struct rootfs fs = { &s->ids, &s->plan, &s->shares, &etc };
         json_t *names = json_array();
 
-        if (prepare(s, &fs, err) < 0 || gateway_guest_side(&s->gateway, err) < 0 || child_start(&s->child, &fs, &s->groups, err) < 0)
+        if (prepare(s, &fs, &etc, err) < 0 || gateway_guest_side(&s->gateway, err) < 0 || child_start(&s->child, &fs, &s->groups, err) < 0)
                 return -1;
         session_progress(s, "making the gateway");
         if (gateway_make(&s->gateway, err) < 0 || keeper_start(&s->keeper, &s->groups, s->child.pid, s->child.pidfd, err) < 0)

@@ -117,6 +117,7 @@ int plan_parse(struct plan *plan, struct chan_msg *msg, struct err *err)
         *plan = (struct plan){ .ca_cert = -1 };
         if (take_name(plan->workspace, msg, "workspace", err) < 0 || take_name(plan->hostname, msg, "hostname", err) < 0 ||
             take_path(plan->state, msg, "state", err) < 0 || take_path(plan->home, msg, "home", err) < 0 ||
+            (json_object_get(msg->body, "cache") && take_path(plan->cache, msg, "cache", err) < 0) ||
             take_number(&plan->session, msg, "session", LLONG_MAX, err) < 0 || take_number(&plan->memory_bytes, msg, "memory_bytes", 1LL << 50, err) < 0 ||
             take_number(&plan->processes, msg, "processes", 1 << 22, err) < 0 || take_number(&plan->cpu_percent, msg, "cpu_percent", 1000 * 1000, err) < 0 ||
             take_lists(plan, msg, err) < 0 || take_env(plan, msg, err) < 0)

@@ -26,6 +26,7 @@ struct plan {
         long long session;
         char state[PATH_MAX];
         char home[PATH_MAX];
+        char cache[PATH_MAX]; /* shared by all workspaces; empty: none */
         bool nested;
         long long memory_bytes, processes, cpu_percent; /* 0: no limit; processes never 0 here */
         struct plan_share shares[PLAN_SHARES];

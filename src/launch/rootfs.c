@@ -175,19 +175,34 @@ static int stage(const struct rootfs *r, struct err *err)
         return chdir(path) < 0 ? err_sys(err, errno, "%s", path) : 0;
 }
 
-static int overlay_at(const struct rootfs *r, const char *lower, int map_userns, const char *store_name, const char *path, struct err *err)
+/* `top` may be NULL. */
+static int overlay_two(const struct rootfs *r, const char *top, const char *lower, int map_userns, const char *store_name, const char *path, struct err *err)
 {
         char store[PATH_MAX], part[PATH_MAX];
-        int fd = open(lower, O_PATH | O_DIRECTORY | O_CLOEXEC), rc;
+        int fd = open(lower, O_PATH | O_DIRECTORY | O_CLOEXEC), over = top ? open(top, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1, rc = -1;
         bool unmapped = false;
 
-        if (fd < 0)
-                return err_sys(err, errno, "%s", lower);
         place(part, sizeof(part), "system/%s", store_name);
         state_path(store, r, part);
-        rc = layer_overlay(r->ids, fd, map_userns, store, path, &unmapped, err);
+        if (fd < 0 || (top && over < 0))
+                err_sys(err, errno, "%s", fd < 0 ? lower : top);
+        else
+                rc = layer_overlay(r->ids, over, fd, map_userns, store, path, &unmapped, err);
         fd_close(&fd);
+        fd_close(&over);
         return rc;
+}
+
+static int overlay_at(const struct rootfs *r, const char *lower, int map_userns, const char *store_name, const char *path, struct err *err)
+{
+        return overlay_two(r, NULL, lower, map_userns, store_name, path, err);
+}
+
+static int mount_etc(const struct rootfs *r, struct err *err)
+{
+        if (r->etc->shared[0] == 0)
+                return overlay_at(r, r->etc->own, -1, "etc", "etc", err);
+        return overlay_two(r, r->etc->own, r->etc->shared, r->ids->userns, "etc", "etc", err);
 }
 
 static int system_folders(const struct rootfs *r, struct err *err)
@@ -222,8 +237,7 @@ static int own_folders(const struct rootfs *r, struct err *err)
         for (size_t i = 0; i < COUNT(root_folders); i++)
                 if (layer_mkdir(r->ids, root_folders[i].path, root_folders[i].mode, err) < 0)
                         return -1;
-        state_path(path, r, "cache/etc");
-        if (overlay_at(r, path, -1, "etc", "etc", err) < 0)
+        if (mount_etc(r, err) < 0)
                 return -1;
         state_path(path, r, "system/var");
         if (layer_bind(path, "var", 0, err) < 0)

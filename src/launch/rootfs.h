@@ -7,6 +7,7 @@
 #define BROME_LAUNCH_ROOTFS_H
 
 #include "base/err.h"
+#include "launch/etc.h"
 #include "launch/ids.h"
 #include "launch/plan.h"
 #include "launch/shares.h"
@@ -16,6 +17,7 @@ struct rootfs {
         const struct ids *ids;
         const struct plan *plan;
         const struct shares *shares;
+        const struct etc *etc;
 };
 
 /* In the launcher, before the guest's process: the folders in the workspace's state that the layers need. */

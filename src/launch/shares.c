@@ -318,7 +318,7 @@ static int mount_one(const struct shares_one *one, const struct ids *ids, const 
         if (one->plan->mode == SHARE_OVERLAY) {
                 place(store, sizeof(store), "%s/overlay/%d", plan->state, one->layer);
                 place(target_path, sizeof(target_path), "/proc/self/fd/%d", target);
-                rc = layer_overlay(ids, fd, one->owner_map, store, target_path, NULL, err);
+                rc = layer_overlay(ids, -1, fd, one->owner_map, store, target_path, NULL, err);
         } else {
                 copy = layer_clone(fd, one->owner_map, flags, err);
                 /* Without owners shown as the guest's, a read-only share is still readable. */

@@ -78,7 +78,7 @@ static int link_at(const char *etc, const char *tail, const char *target, struct
 }
 
 /* The name under which OpenSSL looks for an issuer in a folder: the subject's hash, and the first free number. */
-static int link_hash(const char *etc, struct slice pem, struct err *err)
+static int link_hash(const char *etc, const char *below, struct slice pem, struct err *err)
 {
         BIO *bio = BIO_new_mem_buf(pem.p, (int)pem.n);
         X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
@@ -92,7 +92,7 @@ static int link_hash(const char *etc, struct slice pem, struct err *err)
         }
         for (int n = 0; n < 16 && rc < 0; n++) {
                 place(tail, sizeof(tail), "ssl/certs/%08lx.%d", X509_subject_name_hash(cert), n);
-                place(path, sizeof(path), "%s/%s", etc, tail);
+                place(path, sizeof(path), "%s/%s", below, tail);
                 if (lstat(path, &st) < 0)
                         rc = link_at(etc, tail, "brome.pem", err);
         }
@@ -101,23 +101,40 @@ static int link_hash(const char *etc, struct slice pem, struct err *err)
         return rc;
 }
 
-static int write_all(const char *etc, struct slice pem, struct buf *bundle, struct err *err)
+static int write_java(const char *etc, struct slice bundle, struct err *err)
 {
+        struct buf store;
         struct stat st;
+        char path[PATH_MAX];
+        int rc;
 
-        if (write_at(etc, "ssl/certs/ca-certificates.crt", buf_slice(bundle), err) < 0)
-                return -1;
-        if (pem.n && (write_at(etc, "ssl/certs/brome.pem", pem, err) < 0 || link_hash(etc, pem, err) < 0))
-                return -1;
+        if (stat("/etc/ssl/certs/java", &st) < 0 && stat("/usr/lib/jvm", &st) < 0)
+                return 0;
+        place(path, sizeof(path), "%s/ssl/certs/java", etc);
+        buf_init(&store, 0);
+        rc = fd_mkdirs(path, 0755, err) < 0 || javastore_make(&store, bundle, err) < 0 ? -1 : write_at(etc, "ssl/certs/java/cacerts", buf_slice(&store), err);
+        buf_fini(&store);
+        return rc;
+}
+
+int trust_write_links(const char *etc, struct err *err)
+{
         for (size_t i = 1; i < COUNT(bundles); i++)
                 if (link_at(etc, bundles[i] + strlen("/etc/"), TRUST_BUNDLE, err) < 0)
                         return -1;
-        if (stat("/etc/ssl/certs/java", &st) < 0 && stat("/usr/lib/jvm", &st) < 0)
-                return 0;
-        return javastore_write(etc, "ssl/certs/java/cacerts", buf_slice(bundle), err);
+        return 0;
 }
 
-int trust_write(const char *etc, struct slice pem, struct err *err)
+static int write_all(const char *etc, const char *below, struct slice pem, struct buf *bundle, struct err *err)
+{
+        if (write_at(etc, "ssl/certs/ca-certificates.crt", buf_slice(bundle), err) < 0)
+                return -1;
+        if (pem.n && (write_at(etc, "ssl/certs/brome.pem", pem, err) < 0 || link_hash(etc, below, pem, err) < 0))
+                return -1;
+        return write_java(etc, buf_slice(bundle), err);
+}
+
+int trust_write(const char *etc, const char *below, struct slice pem, struct err *err)
 {
         const char *host = trust_host_bundle();
         char path[PATH_MAX];
@@ -132,7 +149,7 @@ int trust_write(const char *etc, struct slice pem, struct err *err)
         if (rc == 0 && buf_len(&bundle))
                 rc = buf_add_str(&bundle, "\n");
         if (rc == 0)
-                rc = buf_add_slice(&bundle, pem) < 0 ? err_set(err, "out of memory") : write_all(etc, pem, &bundle, err);
+                rc = buf_add_slice(&bundle, pem) < 0 ? err_set(err, "out of memory") : write_all(etc, below, pem, &bundle, err);
         buf_fini(&bundle);
         return rc;
 }

@@ -18,7 +18,10 @@ extern const size_t trust_variable_count;
 
 /* The host's bundle that is used; NULL: none found. Borrowed, static. */
 const char *trust_host_bundle(void);
-/* Writes below `etc` (a folder being generated, with ssl/certs copied from the host). `pem` may be empty: then only the host's. */
-int trust_write(const char *etc, struct slice pem, struct err *err) __attribute__((warn_unused_result));
+/* Writes below `etc` (a folder being generated) what holds the CA. `below`: the folder with the host's ssl/certs over which etc will lie, or etc
+ * itself. `pem` may be empty: then only the host's. */
+int trust_write(const char *etc, const char *below, struct slice pem, struct err *err) __attribute__((warn_unused_result));
+/* The other names of the bundle. */
+int trust_write_links(const char *etc, struct err *err) __attribute__((warn_unused_result));
 
 #endif

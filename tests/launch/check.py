@@ -4,7 +4,7 @@
   check.py [USER]     USER: a user to run brome-launch as (needs root, else skipped); without it, as whoever runs this.
 Prints one line a check; exit status 1 when one failed. Sockets of the gateway are served here as the inner door would."""
 import fcntl, os, pwd, socket, struct, sys, tempfile, threading, time
-from drive import Launch, ca_pem
+from drive import STDIN, Launch, ca_pem
 
 IPV6_ORIGDSTADDR, IP_ORIGDSTADDR, IP_PKTINFO = 74, 20, 8
 failed = 0
@@ -449,6 +449,49 @@ def shares(base, user, make):
     l.stop()
 
 
+def etc_layers(home, cache, user, pem):
+    """What all workspaces share of /etc is nobody's way to another, is removed when nobody uses it, and can be done without."""
+    def start(name, **kw):
+        path = os.path.join(home, name)
+        if not os.path.isdir(path): os.mkdir(path)
+        if user is not None: os.chown(path, user, -1)
+        l = Launch(path, user=user, ca=pem, **kw)
+        l.start()
+        return l
+    layers = lambda: sorted(os.listdir(cache))
+    look = "cd /etc; find . | sort | grep -v '^./ssl/certs/.*[.][0-9]$' | md5sum; find . -not -user 0 | head; cat passwd hosts | md5sum; openssl verify -CApath /etc/ssl/certs /etc/ssl/certs/brome.pem"
+    one, two = start("one", cache=cache), start("two", cache=cache)
+    check("one layer for all", len(layers()) == 1 and layers()[0].startswith("etc-"), layers())
+    hold = "import fcntl\nf=open('/etc/passwd'); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); print('locked', flush=True)\nimport sys; sys.stdin.read()"
+    s = one.exec(["python3", "-c", hold])
+    out = py(two, hold.split("import sys")[0])
+    check("no lock on a shared file passes between neighbours", "locked" in out, out)
+    s.send(STDIN); s.pump(20)
+    check("the first one had it", b"locked" in s.out, s.out)
+    one.sh("echo mine >> /etc/passwd; rm /etc/protocols; chmod 000 /etc/services")
+    out = two.sh("grep -c mine /etc/passwd; cat /etc/protocols /etc/services | wc -l")
+    check("what one writes the other does not see", out.split()[0] == "0" and int(out.split()[1]) > 100, out)
+    ids = [l.sh("cat /etc/machine-id") for l in (one, two)]
+    check("each has a machine id of its own", ids[0] != ids[1], ids)
+    want = two.sh(look)
+    check("its files are the guest's, its CA is found", "brome.pem: OK" in want and len(want.split("\n")) == 4, want)
+    old = os.path.join(cache, layers()[0])
+    renamed = os.path.join(cache, "etc-" + "0" * 64)
+    os.rename(old, renamed)  # as if the host's /etc had changed: another name is wanted now
+    one.stop()
+    three = start("one", cache=cache)
+    check("a layer in use stays", len(layers()) == 2, layers())
+    check("the machine id is kept", three.sh("cat /etc/machine-id") == ids[0])
+    two.stop(); three.stop()
+    os.rename(os.path.join(cache, [n for n in layers() if "0" * 64 not in n][0]), os.path.join(cache, "etc-" + "1" * 64))
+    start("two", cache=cache).stop()
+    check("layers that nobody uses are removed", len(layers()) == 1 and "0000" not in layers()[0], layers())
+    alone = start("three")
+    out = alone.sh(look)
+    check("without a cache a workspace has all of it", out == want, out + want)
+    alone.stop()
+
+
 def main():
     user = pwd.getpwnam(sys.argv[1]).pw_uid if len(sys.argv) > 1 else None
     if user is not None and os.geteuid() != 0:
@@ -460,7 +503,9 @@ def main():
     state = os.path.join(home, "test"); os.mkdir(state)
     if user is not None: os.chown(state, user, -1); os.chown(home, user, -1)
     pem = ca_pem(base)
-    make = lambda **kw: Launch(state, user=user, ca=pem, **kw)
+    cache = os.path.join(base, "cache"); os.mkdir(cache, 0o700)
+    if user is not None: os.chown(cache, user, -1)
+    make = lambda **kw: Launch(state, user=user, ca=pem, **{"cache": cache, **kw})
 
     l = make()
     fds = l.gateway()
@@ -483,6 +528,7 @@ def main():
     check("the inner door is dead: everything refused at once", out.count("ECONNREFUSED prompt") == 8, out)
     life(l, make)
     limits(make)
+    etc_layers(home, cache, user, pem)
     shares(base, user, make)
     print("%d failed" % failed)
     return failed != 0
