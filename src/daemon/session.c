@@ -432,7 +432,8 @@ static int start_programs(struct session *s, struct err *err)
                 err_sys(err, errno, "cannot make sockets for the doors");
                 goto out;
         }
-        for (size_t i = 0; i < SESSION_PROGRAMS; i++)
+        /* The launcher first: it has the most to do. */
+        for (size_t i = SESSION_PROGRAMS; i-- > 0;)
                 if (program_start(d, &s->programs[i], s->ws->name) < 0) {
                         err_set(err, "%s cannot be started", s->programs[i].call);
                         goto out;

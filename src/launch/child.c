@@ -33,7 +33,7 @@ enum {
 struct inside {
         const struct rootfs *fs;
         const struct cgroup *groups;
-        int sync, channel, program;
+        int sync, channel, program, netns;
 };
 
 static int shut_descriptors(struct err *err)
@@ -95,6 +95,9 @@ static int build(struct inside *in, struct err *err)
 {
         const struct rootfs *fs = in->fs;
 
+        /* Everything between here and the guest's root stands in a namespace that has only the link to the gateway. */
+        if (setns(in->netns, CLONE_NEWNET) < 0)
+                return err_sys(err, errno, "cannot enter the guest's network namespace");
         if (cgroup_enter(in->groups, fs->plan, err) < 0)
                 return -1;
         if (unshare(CLONE_NEWCGROUP) < 0)
@@ -164,7 +167,7 @@ static int clone_it(struct child *c, struct inside *in)
         return c->pid < 0 ? -1 : 0;
 }
 
-int child_start(struct child *c, const struct rootfs *fs, const struct cgroup *groups, struct err *err)
+int child_start(struct child *c, const struct rootfs *fs, const struct cgroup *groups, int netns, struct err *err)
 {
         int sync[2] = { -1, -1 }, channel[2] = { -1, -1 }, program, rc = -1;
 
@@ -175,7 +178,7 @@ int child_start(struct child *c, const struct rootfs *fs, const struct cgroup *g
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) < 0) {
                 err_sys(err, errno, "socketpair");
         } else {
-                struct inside in = { fs, groups, sync[1], channel[1], program };
+                struct inside in = { fs, groups, sync[1], channel[1], program, netns };
                 rc = clone_it(c, &in) < 0 ? err_sys(err, errno, "cannot make the guest's namespaces") : 0;
         }
         fd_close(&program);

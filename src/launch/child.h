@@ -15,8 +15,8 @@ struct child {
         int channel; /* to brome-guest */
 };
 
-/* Clones it into the network namespace that this process is in now. It goes on to build at once. */
-int child_start(struct child *c, const struct rootfs *fs, const struct cgroup *groups, struct err *err) __attribute__((warn_unused_result));
+/* Clones it; it enters the network namespace `netns` (borrowed) and goes on to build at once. */
+int child_start(struct child *c, const struct rootfs *fs, const struct cgroup *groups, int netns, struct err *err) __attribute__((warn_unused_result));
 /* Waits until it has built and sealed all but the last step. */
 int child_built(const struct child *c, struct err *err) __attribute__((warn_unused_result));
 /* Lets it exec brome-guest, and waits until it has. */

@@ -138,7 +138,7 @@ static void allow_ping(void)
         }
 }
 
-int gateway_guest_side(struct gateway *g, struct err *err)
+static int guest_namespace(struct gateway *g, struct err *err)
 {
         *g = (struct gateway){ .guest_netns = -1, .guest_rtnl = -1 };
         for (size_t i = 0; i < GATEWAY_SOCKET_COUNT; i++)
@@ -270,7 +270,7 @@ int gateway_make(struct gateway *g, struct err *err)
 {
         int rtnl, rc = -1;
 
-        if (new_netns(err) < 0 || APPLY(both_sides, err) < 0 || APPLY(gate_side, err) < 0)
+        if (guest_namespace(g, err) < 0 || new_netns(err) < 0 || APPLY(both_sides, err) < 0 || APPLY(gate_side, err) < 0)
                 return -1;
         /* The rules first: a link that is up is never without them. */
         if (nft_load(err) < 0)
@@ -284,7 +284,6 @@ int gateway_make(struct gateway *g, struct err *err)
                 rc = 0;
         fd_close(&rtnl);
         fd_close(&g->guest_rtnl);
-        fd_close(&g->guest_netns);
         return rc;
 }
 
@@ -293,3 +292,5 @@ void gateway_close_sockets(struct gateway *g)
         for (size_t i = 0; i < GATEWAY_SOCKET_COUNT; i++)
                 fd_close(&g->sockets[i]);
 }
+
+void gateway_close_guest(struct gateway *g) { fd_close(&g->guest_netns); }

@@ -26,15 +26,16 @@ enum {
 #define GATEWAY_GUEST_MAC "02:62:72:6f:00:02"
 
 struct gateway {
-        int guest_netns;  /* the guest's namespace */
+        int guest_netns;  /* the guest's namespace, for its first process */
         int guest_rtnl;   /* route socket opened in it */
         int sockets[GATEWAY_SOCKET_COUNT]; /* to be passed on, then closed here */
 };
 
-/* Step 1: a network namespace for the guest, in which this process is then: clone the guest's first process here, it inherits it. */
-int gateway_guest_side(struct gateway *g, struct err *err) __attribute__((warn_unused_result));
-/* Step 2: moves this process into a new namespace, the gateway; link, addresses, routes, rules (closed) and the sockets. */
+/* A network namespace for the guest, then a second one, the gateway, in which this process is from then on; link, addresses, routes, rules (closed)
+ * and the sockets. */
 int gateway_make(struct gateway *g, struct err *err) __attribute__((warn_unused_result));
 void gateway_close_sockets(struct gateway *g);
+/* The guest's first process is in its namespace. */
+void gateway_close_guest(struct gateway *g);
 
 #endif

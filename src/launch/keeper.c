@@ -137,6 +137,11 @@ static _Noreturn void serve(struct hands *h)
         char order, answer;
         struct err err = ERR_INIT;
 
+        /* Entering a user namespace made it dumpable again. */
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
+                log_error("keeper: %s", strerror(errno));
+                _exit(1);
+        }
         if (seal_caps(keeper_caps, sizeof(keeper_caps) / sizeof(keeper_caps[0]), &err) < 0 ||
             seal_calls(keeper_calls, sizeof(keeper_calls) / sizeof(keeper_calls[0]), &err) < 0) {
                 log_error("keeper: %s", err.text);

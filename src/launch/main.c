@@ -1,8 +1,8 @@
 /* brome-launch: builds a workspace's namespaces and holds its life.
  *
  * Its life: seal what can be sealed at once, take the plan, become root of an own user namespace (unless started by root), make the guest's
- * network side, let the guest's first process build its file system meanwhile make the gateway, hand the sockets to bromed, fork the keeper, give up
- * everything, and then only relay and watch. It never has a network, never reads a file for the guest, and when it dies the guest dies. */
+ * network and the gateway, hand the sockets to bromed, prepare the file system while the inner door starts, let the guest's first process build it,
+ * fork the keeper, give up everything, and then only relay and watch. It never has a network, never reads a file for the guest, and when it dies the guest dies. */
 #include "base/chan.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -67,12 +67,35 @@ static int take_plan(struct session *s, struct err *err)
         return rc;
 }
 
+/* Whom the guest's files and processes belong to. The shares are judged first, as who started us. */
+static int identify(struct session *s, struct err *err)
+{
+        return shares_judge(&s->shares, &s->plan, err) < 0 || ids_enter(&s->ids, err) < 0 || ids_range(&s->ids, s->plan.state, err) < 0 ||
+                               ids_guest(&s->ids, s->plan.nested, err) < 0
+                       ? -1
+                       : 0;
+}
+
+/* The gateway goes out first: the inner door starts meanwhile. Nothing is let in before bromed's `open`. */
+static int make_gateway(struct session *s, struct err *err)
+{
+        json_t *names = json_array();
+
+        session_progress(s, "making the gateway");
+        if (gateway_make(&s->gateway, err) < 0)
+                return -1;
+        for (size_t i = 0; i < GATEWAY_SOCKET_COUNT; i++)
+                json_array_append_new(names, json_string(gateway_socket_names[i]));
+        if (chan_send(s->control, json_pack("{s:s,s:o}", "op", "gateway", "fds", names), s->gateway.sockets, GATEWAY_SOCKET_COUNT) < 0)
+                return err_sys(err, errno, "cannot hand the gateway's sockets over");
+        /* Only the inner door has them now: when it dies they close, and the rules' rejects answer. */
+        gateway_close_sockets(&s->gateway);
+        return 0;
+}
+
 /* Folders of the workspace, shares, /etc: everything that the guest's first process will mount. */
 static int prepare(struct session *s, const struct rootfs *fs, struct etc *etc, struct err *err)
 {
-        if (shares_judge(&s->shares, &s->plan, err) < 0 || ids_enter(&s->ids, err) < 0 || ids_range(&s->ids, s->plan.state, err) < 0 ||
-                ids_guest(&s->ids, s->plan.nested, err) < 0)
-                return -1;
         session_progress(s, "preparing the file system");
         if (shares_prepare(&s->shares, &s->plan, &s->ids, err) < 0 || etc_prepare(etc, &s->plan, &s->ids, err) < 0 || rootfs_prepare(fs, err) < 0)
                 return -1;
@@ -87,20 +110,12 @@ static int build(struct session *s, struct err *err)
 {
         static struct etc etc; /* its lock is held for life */
         struct rootfs fs = { &s->ids, &s->plan, &s->shares, &etc };
-        json_t *names = json_array();
 
-        if (prepare(s, &fs, &etc, err) < 0 || gateway_guest_side(&s->gateway, err) < 0 || child_start(&s->child, &fs, &s->groups, err) < 0)
+        if (identify(s, err) < 0 || make_gateway(s, err) < 0 || prepare(s, &fs, &etc, err) < 0 ||
+            child_start(&s->child, &fs, &s->groups, s->gateway.guest_netns, err) < 0)
                 return -1;
-        session_progress(s, "making the gateway");
-        if (gateway_make(&s->gateway, err) < 0 || keeper_start(&s->keeper, &s->groups, s->child.pid, s->child.pidfd, err) < 0)
-                return -1;
-        for (size_t i = 0; i < GATEWAY_SOCKET_COUNT; i++)
-                json_array_append_new(names, json_string(gateway_socket_names[i]));
-        if (chan_send(s->control, json_pack("{s:s,s:o}", "op", "gateway", "fds", names), s->gateway.sockets, GATEWAY_SOCKET_COUNT) < 0)
-                return err_sys(err, errno, "cannot hand the gateway's sockets over");
-        /* Only the inner door has them now: when it dies they close, and the rules' rejects answer. */
-        gateway_close_sockets(&s->gateway);
-        return 0;
+        gateway_close_guest(&s->gateway);
+        return keeper_start(&s->keeper, &s->groups, s->child.pid, s->child.pidfd, err);
 }
 
 static int seal(const struct session *s, struct err *err)

@@ -21,7 +21,8 @@
 #define PORT "50880"
 _Static_assert(GATEWAY_PORT == 50880, "the rules name the port");
 
-/* early: what no honest guest of ours sends, before the kernel reassembles anything (that is at -400). Dropped in silence: nobody waits for it.
+/* early: what no honest guest of ours sends, before the kernel reassembles anything (that is at -400). Dropped in silence where an answer would go to
+ * somebody else, or cannot be made; IP options and extension headers, which any program may set on its socket, are refused.
  * gate: the switch, then TPROXY; each TPROXY rule falls through to a reject when nobody listens.
  * No connection tracking anywhere: no state table to fill. Local packets of `lo` are ours alone. */
 static const char rules[] =
@@ -35,23 +36,29 @@ static const char rules[] =
         "    iifname != \"" GATEWAY_LINK "\" drop\n"
         "    ether saddr != " GATEWAY_GUEST_MAC " drop\n"
         "    ip frag-off & 0x3fff != 0 drop\n"
-        "    ip hdrlength != 5 drop\n"
         "    exthdr frag exists drop\n"
-        "    exthdr rt exists drop\n"
-        "    exthdr hbh exists drop\n"
-        "    exthdr dst exists drop\n"
-        "    ip saddr " GATEWAY_GUEST_V4 " accept\n"
-        "    ip6 saddr " GATEWAY_GUEST_V6 " accept\n"
+        "    ip option lsrr exists drop\n"
+        "    ip option ssrr exists drop\n"
         "    ip6 saddr fe80::/64 ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n"
+        "    ip saddr " GATEWAY_GUEST_V4 " ip hdrlength 5 accept\n"
+        "    ip saddr " GATEWAY_GUEST_V4 " goto refuse\n"
+        "    ip6 saddr != " GATEWAY_GUEST_V6 " drop\n"
+        "    exthdr rt exists goto refuse\n"
+        "    exthdr hbh exists goto refuse\n"
+        "    exthdr dst exists goto refuse\n"
+        "    ip6 saddr " GATEWAY_GUEST_V6 " accept\n"
+        "  }\n"
+        "  chain refuse {\n"
+        "    meta l4proto tcp reject with tcp reset\n"
+        "    meta l4proto udp reject with icmpx type port-unreachable\n"
+        "    reject with icmpx type admin-prohibited\n"
         "  }\n"
         "  chain gate {\n"
         "    type filter hook prerouting priority -150; policy drop;\n"
         "    iifname \"lo\" accept\n"
         "    icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept\n"
         "    iifname @" SET " jump admit\n"
-        "    meta l4proto tcp reject with tcp reset\n"
-        "    meta l4proto udp reject with icmpx type port-unreachable\n"
-        "    reject with icmpx type admin-prohibited\n"
+        "    goto refuse\n"
         "  }\n"
         "  chain admit {\n"
         "    meta l4proto tcp tproxy to :" PORT " meta mark set 1 accept\n"
