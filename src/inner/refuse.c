@@ -57,6 +57,7 @@ void refuse_body(struct buf *out, const struct exchange *x, const struct refusal
         buf_fini(&text);
         decide_suggest_request(x, &text);
         if (buf_len(&text))
-                buf_addf(out, "to allow it: brome rules edit %s\n        %s\n", x->door->workspace, esc(buf_slice(&text)));
+                buf_addf(out, "to allow it: brome rules edit %s%s\n        %s\n", x->door->workspace,
+                         x->verdict.rule != POLICY_DEFAULT_RULE ? ", above that rule" : "", esc(buf_slice(&text)));
         buf_fini(&text);
 }

@@ -107,7 +107,9 @@ bool policy_default_allow(const struct policy *p);
 /* The narrowest rule that would allow it, one line without newline: "allow web example.org read-only", "allow tcp db.corp.example:5432".
  * For a private address that the guard refused, the host line is the outer door's to print. */
 void policy_suggest_flow(const struct policy_flow_query *q, struct buf *out);
-void policy_suggest_request(const struct policy_request_query *q, struct buf *out);
+/* `governed`: a rule (not the default) refused it. The first match wins, so the line then has the request's path and keeps reading it
+ * allowed: it belongs above that rule. */
+void policy_suggest_request(const struct policy_request_query *q, bool governed, struct buf *out);
 
 /* One rule as given on a command line; the word allow may be missing. 0 and canonical text appended to *out; -1 with diagnostics. */
 int policy_rule_parse_one(struct slice text, struct buf *out, struct diags *errors) __attribute__((warn_unused_result));

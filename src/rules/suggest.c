@@ -2,6 +2,8 @@
 #include "base/host.h"
 #include "rules/rules_priv.h"
 
+enum { SUGGEST_PATH_BYTES = 200 }; /* longer ones are no pattern a person would keep */
+
 static void suggest_host(struct buf *out, const struct policy_flow_query *q, bool port)
 {
         char text[ADDR_TEXT_BYTES];
@@ -39,10 +41,15 @@ static bool method_ok(struct slice m)
         return m.n && m.n <= RULES_METHOD_BYTES && !slice_is(m, "CONNECT");
 }
 
-void policy_suggest_request(const struct policy_request_query *q, struct buf *out)
+static bool reading(struct slice m) { return slice_is(m, "GET") || slice_is(m, "HEAD") || slice_is(m, "OPTIONS"); }
+
+/* Does the path, as a pattern, stand for itself alone? The canonical form encodes quotes, backslashes and spaces; "*" it keeps. */
+static bool path_ok(struct slice path) { return path.n && path.p[0] == '/' && path.n <= SUGGEST_PATH_BYTES && slice_find(path, '*') < 0; }
+
+void policy_suggest_request(const struct policy_request_query *q, bool governed, struct buf *out)
 {
         static const struct rule read_only = { .action = RULE_ALLOW, .read_only = true };
-        bool port = q->flow.port != 80 && q->flow.port != 443;
+        bool port = q->flow.port != 80 && q->flow.port != 443, reads;
         struct slice method = q->upgrade == UPGRADE_WEBSOCKET ? SLICE_LIT("GET") : q->method;
         enum policy_limit which;
         enum reason why;
@@ -50,14 +57,18 @@ void policy_suggest_request(const struct policy_request_query *q, struct buf *ou
 
         if (!can_suggest(&q->flow))
                 return;
+        reads = limits_hold(&read_only, q, &which, &why, &max) == HOLD_YES;
         buf_add_str(out, "allow web ");
         suggest_host(out, &q->flow, port);
         if (port)
                 buf_addf(out, ":%u", q->flow.port);
-        if (limits_hold(&read_only, q, &which, &why, &max) == HOLD_YES) {
+        if (governed && path_ok(q->path))
+                buf_addf(out, " path \"%.*s\"", SLICE_FMT(q->path));
+        if (reads)
                 buf_add_str(out, " read-only");
-        } else if (method_ok(method) && q->upgrade != UPGRADE_OTHER) {
-                buf_add_str(out, " ");
-                buf_add_slice(out, method);
+        else if (method_ok(method) && q->upgrade != UPGRADE_OTHER) {
+                buf_add_str(out, governed ? " GET,HEAD,OPTIONS" : "");
+                if (!governed || !reading(method))
+                        buf_addf(out, governed ? ",%.*s" : " %.*s", SLICE_FMT(method));
         }
 }

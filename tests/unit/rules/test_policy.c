@@ -305,14 +305,14 @@ static void test_verdict_fields(void **state)
         policy_free(p);
 }
 
-static void expect_suggestion(const struct policy_request_query *q, const char *want)
+static void expect_suggestion_of(const struct policy_request_query *q, bool governed, const char *want)
 {
         struct buf out, parsed;
         struct diags errors = { 0 };
 
         buf_init(&out, 0);
         buf_init(&parsed, 0);
-        policy_suggest_request(q, &out);
+        policy_suggest_request(q, governed, &out);
         assert_true(slice_is(buf_slice(&out), want));
         assert_int_equal(policy_rule_parse_one(buf_slice(&out), &parsed, &errors), 0);
         assert_true(slice_eq(buf_slice(&out), buf_slice(&parsed)));
@@ -324,6 +324,33 @@ static void expect_suggestion(const struct policy_request_query *q, const char *
         policy_free(p);
         buf_fini(&out);
         buf_fini(&parsed);
+}
+
+static void expect_suggestion(const struct policy_request_query *q, const char *want) { expect_suggestion_of(q, false, want); }
+
+static void test_suggestions_above_a_rule(void **state)
+{
+        struct policy_request_query q = { .flow = { .name = SLICE_LIT("a.example"), .port = 443 }, .method = SLICE_LIT("POST"), .path = SLICE_LIT("/notes/%22x") };
+        struct policy_verdict v;
+        struct policy *p = make("allow web a.example path \"/notes/%22x\" GET,HEAD,OPTIONS,POST\nallow web a.example read-only");
+
+        (void)state;
+        expect_suggestion_of(&q, true, "allow web a.example path \"/notes/%22x\" GET,HEAD,OPTIONS,POST");
+        policy_request(p, &q, &v);
+        assert_true(v.allow);
+        q.method = SLICE_LIT("GET");
+        policy_request(p, &q, &v);
+        assert_true(v.allow); /* reading it still works */
+        q.path = SLICE_LIT("/other");
+        q.method = SLICE_LIT("POST");
+        policy_request(p, &q, &v);
+        assert_false(v.allow);
+        policy_free(p);
+        q.path = SLICE_LIT("/a*b");
+        expect_suggestion_of(&q, true, "allow web a.example GET,HEAD,OPTIONS,POST");
+        q.method = SLICE_LIT("GET");
+        q.has_body = true;
+        expect_suggestion_of(&q, true, "allow web a.example GET,HEAD,OPTIONS");
 }
 
 static void test_suggestions(void **state)
@@ -388,7 +415,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_requests),       cmocka_unit_test(test_flows),       cmocka_unit_test(test_opaque),           cmocka_unit_test(test_names),
-                cmocka_unit_test(test_verdict_fields), cmocka_unit_test(test_suggestions), cmocka_unit_test(test_override_headers), cmocka_unit_test(test_reasons),
+                cmocka_unit_test(test_verdict_fields), cmocka_unit_test(test_suggestions), cmocka_unit_test(test_suggestions_above_a_rule), cmocka_unit_test(test_override_headers), cmocka_unit_test(test_reasons),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
