@@ -68,7 +68,7 @@ def test_refusals_are_listed_with_the_rule(w, b):
               "curl -sS -d x https://allowed.example/post; curl -sS https://evil.example/; curl -sS http://203.0.113.66/; true", check=0)
     assert "read-only" in p.stdout, p.stdout  # the readable 403
     assert "allow web evil.example" in p.stderr, p.stderr
-    assert "allow web allowed.example" in p.stderr and "POST" in p.stderr, p.stderr
+    assert "allow web allowed.example" in p.stderr and "OPTIONS,POST" in p.stderr, p.stderr
     assert not w.dns.asked("evil"), "a name that no rule allows was looked up"
     assert not w.sniffer.since(mark, dst="203.0.113.66")
 
