@@ -6,6 +6,7 @@
 #include "inner/events.h"
 #include "inner/flow.h"
 #include "inner/link.h"
+#include "inner/outbox.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,6 +37,8 @@ int control_take_fds(struct chan_msg *msg, int fds[INNER_FD_COUNT], struct err *
 
 static void reply(struct door *d, json_t *body)
 {
+        if (d->outbox)
+                outbox_flush(d->outbox);
         if (chan_send(d->control, body, NULL, 0) < 0) {
                 log_error("bromed does not take an answer: %s", strerror(errno));
                 d->quit = true;

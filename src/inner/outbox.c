@@ -84,6 +84,8 @@ void outbox_close(struct outbox *e)
         free(e);
 }
 
+void outbox_flush(struct outbox *e) { flush(e); }
+
 bool outbox_stalled(const struct outbox *e) { return buf_len(&e->out) > EVENTS_HIGH_BYTES; }
 
 struct buf *outbox_buf(struct outbox *e) { return &e->out; }

@@ -10,6 +10,8 @@ struct outbox;
 struct outbox *outbox_open(struct door *d, int fd) __attribute__((warn_unused_result)); /* takes fd; NULL: no memory */
 /* Writes what it can without waiting, then forgets the rest. */
 void outbox_close(struct outbox *o);
+/* Writes what it can now: before an answer to bromed, so that records stand before what the answer stands for. */
+void outbox_flush(struct outbox *o);
 bool outbox_stalled(const struct outbox *o);
 /* Append whole records here, then say whether that worked; if not the door ends. */
 struct buf *outbox_buf(struct outbox *o);
