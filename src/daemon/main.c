@@ -147,7 +147,7 @@ static int open_base(struct daemon *d, struct err *err)
 
 static int open_journal(struct daemon *d, struct err *err)
 {
-        struct journal_options o = { .state = d->paths.state, .create = true };
+        struct journal_options o = { .state = d->paths.state, .create = true, .forget = { .exists = registry_exists, .ctx = d } };
 
         d->journal = journal_open(&o, err);
         if (!d->journal)

@@ -349,3 +349,16 @@ void registry_sweep_left_over(struct daemon *d)
         take_up_again(d);
         registry_sweep(d);
 }
+
+bool registry_exists(void *ctx, struct slice name)
+{
+        const struct daemon *d = ctx;
+        char text[REQUEST_NAME_BYTES], path[PATH_MAX];
+
+        if (!d->settings || name.n >= sizeof(text))
+                return true;
+        snprintf(text, sizeof(text), "%.*s", SLICE_FMT(name));
+        if (!request_name_ok(text) || snprintf(path, sizeof(path), "%s/workspaces/%s", d->paths.state, text) >= (int)sizeof(path))
+                return true;
+        return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT || workspace_find(d, text);
+}

@@ -60,6 +60,8 @@ void workspace_adopt(struct workspace *ws, struct settings *settings);
 
 /* Reads brome.conf and every workspace.conf again. 0; -1 with diagnostics: nothing changed. Running sessions get new rules. */
 int registry_load(struct daemon *d, struct diags *errors) __attribute__((warn_unused_result));
+/* For the journal (ctx: the daemon): a workspace that is defined or has a folder exists, and so does each while that cannot be told. */
+bool registry_exists(void *ctx, struct slice name);
 /* Puts a workspace's folder aside to be removed by brome-sweep. */
 int registry_discard(struct daemon *d, const char *name, struct err *err);
 /* Removes what was put aside, also by an earlier bromed; and throw-away folders that a crash left. */

@@ -141,3 +141,11 @@ int64_t coalesce_due_ms(const struct coalesce *c)
                         due = c->slot[i].until_ms;
         return due;
 }
+
+bool coalesce_over(const struct coalesce *c, int64_t now_ms)
+{
+        for (size_t i = 0; i < JOURNAL_COALESCE_SLOTS; i++)
+                if (c->slot[i].held || c->slot[i].until_ms > now_ms)
+                        return false;
+        return true;
+}

@@ -30,6 +30,8 @@ int coalesce_take(struct coalesce *c, uint64_t session, const struct event_recor
         __attribute__((warn_unused_result));
 /* Writes out the windows that ended by now (all, with INT64_MAX). 0, or -1 when `out` refused: what it refused stays counted. */
 int coalesce_flush(struct coalesce *c, int64_t now_ms, coalesce_fn *out, void *ctx) __attribute__((warn_unused_result));
+/* Whether every window is over and nothing is held: the table may be freed. */
+bool coalesce_over(const struct coalesce *c, int64_t now_ms);
 /* The earliest end of a window that holds something; INT64_MAX when none. */
 int64_t coalesce_due_ms(const struct coalesce *c);
 

@@ -25,7 +25,7 @@ static const struct journal_quota default_quota[JOURNAL_CLASS_COUNT] = {
 
 /* ---- taking records ---- */
 
-static int enqueue(struct journal *j, size_t tenant, uint64_t session, enum journal_class class, const struct event_record *e)
+static int enqueue(struct journal *j, struct tenant *tenant, uint64_t session, enum journal_class class, const struct event_record *e)
 {
         struct queued q = { .tenant = tenant, .session = session, .time_us = clock_real_us(), .class = class };
         size_t start = j->queue.end - j->queue.start, body;
@@ -46,6 +46,7 @@ static int enqueue(struct journal *j, size_t tenant, uint64_t session, enum jour
         memcpy(j->queue.bytes + j->queue.start + start, &q, sizeof(q));
         if (j->queued++ == 0)
                 j->queued_ms = clock_mono_ms();
+        tenant_use(j, tenant);
         return 0;
 }
 
@@ -61,7 +62,7 @@ static enum journal_class class_of(const struct event_record *e, bool from_door)
 /* Where a coalesced count comes out. */
 struct outlet {
         struct journal *j;
-        size_t tenant;
+        struct tenant *tenant;
 };
 static int count_out(void *ctx, uint64_t session, const struct event_record *e)
 {
@@ -71,10 +72,9 @@ static int count_out(void *ctx, uint64_t session, const struct event_record *e)
 }
 
 /* 1: write it; 0: counted; -1: no room. */
-static int coalesce(struct journal *j, size_t index, uint64_t session, const struct event_record *e)
+static int coalesce(struct journal *j, struct tenant *t, uint64_t session, const struct event_record *e)
 {
-        struct tenant *t = j->tenants[index];
-        struct outlet o = { j, index };
+        struct outlet o = { j, t };
 
         if (e->type != EVENT_VERDICT || !slice_is(e->text[EVENT_DECISION], "deny"))
                 return 1;
@@ -84,26 +84,27 @@ static int coalesce(struct journal *j, size_t index, uint64_t session, const str
                         return 1;
                 coalesce_init(t->coalesce);
         }
+        tenant_use(j, t);
         return coalesce_take(t->coalesce, session, e, clock_mono_ms(), count_out, &o);
 }
 
 static int append(struct journal *j, const struct journal_entry *entry, bool may_coalesce)
 {
         struct event_record e = *entry->event;
-        size_t index;
+        struct tenant *t = tenant_get(j, entry->workspace);
         int rc;
 
-        if (!tenant_get(j, entry->workspace, &index))
+        if (!t)
                 return entry->workspace.n > JOURNAL_WORKSPACE_BYTES || j->tenant_count >= JOURNAL_WORKSPACES ? JOURNAL_NEVER : -1;
         e.present &= ~(1u << EVENT_DOOR);
         e.text[EVENT_DOOR] = SLICE_EMPTY;
         event_text(&e, EVENT_DOOR, slice_str(entry->door ? entry->door : "bromed"));
-        rc = may_coalesce && entry->door ? coalesce(j, index, entry->session, &e) : 1;
-        return rc == 1 ? enqueue(j, index, entry->session, class_of(&e, entry->door != NULL), &e) : rc;
+        rc = may_coalesce && entry->door ? coalesce(j, t, entry->session, &e) : 1;
+        return rc == 1 ? enqueue(j, t, entry->session, class_of(&e, entry->door != NULL), &e) : rc;
 }
 
 /* A note of the journal about itself. */
-static int self_note(struct journal *j, size_t tenant, const char *subject, const char *text, uint64_t count)
+static int self_note(struct journal *j, struct tenant *tenant, const char *subject, const char *text, uint64_t count)
 {
         struct event_record e;
 
@@ -117,17 +118,27 @@ static int self_note(struct journal *j, size_t tenant, const char *subject, cons
         return enqueue(j, tenant, 0, JOURNAL_SELF, &e);
 }
 
-/* What quotas removed, once a minute and at the end: the anchors count exactly, this is for a reader of the timeline. */
+static void tell_forgotten(struct journal *j, const char *text, uint64_t *count)
+{
+        struct tenant *none = *count ? tenant_get(j, SLICE_EMPTY) : NULL;
+
+        if (none && self_note(j, none, "forgotten", text, *count) == 0)
+                *count = 0;
+}
+
+/* What was removed, once a minute and at the end: the anchors count exactly, this is for a reader of the timeline. */
 static void tell_pruned(struct journal *j, bool now)
 {
+        struct tenant *t;
+
         if (!now && clock_mono_ms() - j->told_ms < QUOTA_TOLD_MS)
                 return;
         j->told_ms = clock_mono_ms();
-        for (size_t i = 0; i < j->tenant_count; i++) {
-                struct tenant *t = j->tenants[i];
-                if (t->pruned && self_note(j, i, "quota", "the oldest records were removed to keep the workspace's quota", t->pruned) == 0)
+        LIST_FOREACH(t, &j->active, work)
+                if (t->pruned && self_note(j, t, "quota", "the oldest records were removed to keep the workspace's quota", t->pruned) == 0)
                         t->pruned = 0;
-        }
+        tell_forgotten(j, "workspaces that are gone lost their trace, the oldest first", &j->stripped);
+        tell_forgotten(j, "workspaces that are gone lost their last records and their name, the oldest first", &j->forgotten);
 }
 
 int journal_append(struct journal *j, const struct journal_entry *entry) { return append(j, entry, true); }
@@ -153,14 +164,19 @@ static int write_out(struct journal *j, bool sync)
                 return j->queued == 0 && wrote ? 0 : -1;
         }
         /* A prune that fails fails nothing that was recorded, but the next write would. */
-        return retain(j) < 0 ? fail(j), 0 : 0;
+        if (retain(j) < 0)
+                return fail(j), 0;
+        tenants_rest(j, clock_mono_ms());
+        return forget(j) < 0 ? fail(j), 0 : 0;
 }
 
 static int counts_out(struct journal *j, int64_t now_ms)
 {
-        for (size_t i = 0; i < j->tenant_count; i++) {
-                struct outlet o = { j, i };
-                if (j->tenants[i]->coalesce && coalesce_flush(j->tenants[i]->coalesce, now_ms, count_out, &o) < 0)
+        struct tenant *t;
+
+        LIST_FOREACH(t, &j->active, work) {
+                struct outlet o = { j, t };
+                if (t->coalesce && coalesce_flush(t->coalesce, now_ms, count_out, &o) < 0)
                         return -1;
         }
         return 0;
@@ -214,14 +230,15 @@ int journal_flush(struct journal *j)
 
 int journal_due_ms(const struct journal *j)
 {
+        const struct tenant *t;
         int64_t now = clock_mono_ms(), due = j->queued ? j->queued_ms + JOURNAL_FLUSH_MS : INT64_MAX;
 
         if (j->failed)
                 return -1;
         if (sync_due_ms(j) < due)
                 due = sync_due_ms(j);
-        for (size_t i = 0; i < j->tenant_count; i++) {
-                int64_t d = j->tenants[i]->coalesce ? coalesce_due_ms(j->tenants[i]->coalesce) : INT64_MAX;
+        LIST_FOREACH(t, &j->active, work) {
+                int64_t d = t->coalesce ? coalesce_due_ms(t->coalesce) : INT64_MAX;
                 due = d < due ? d : due;
         }
         if (due == INT64_MAX)
@@ -239,13 +256,13 @@ bool journal_writable(const struct journal *j, struct err *why)
 /* Noted when everything that waited is on disk. */
 static void tell_outage(struct journal *j)
 {
+        struct tenant *none = tenant_get(j, SLICE_EMPTY);
         char text[160];
-        size_t index;
 
         snprintf(text, sizeof(text), "records could not be written for %lld s: %.100s", (long long)((clock_real_us() - j->failed_us) / 1000000),
                  j->why.text);
-        if (tenant_get(j, SLICE_EMPTY, &index))
-                (void)!self_note(j, index, "outage", text, 0);
+        if (none)
+                (void)!self_note(j, none, "outage", text, 0);
 }
 
 int journal_retry(struct journal *j)
@@ -268,7 +285,7 @@ int journal_retry(struct journal *j)
 
 int journal_session_begin(struct journal *j, struct slice workspace, uint64_t *session, struct err *err)
 {
-        struct tenant *t = j->failed ? NULL : tenant_get(j, workspace, NULL);
+        struct tenant *t = j->failed ? NULL : tenant_get(j, workspace);
 
         if (!t)
                 return err_set(err, "%s", j->failed ? j->why.text : "journal: no room for another workspace, or its name is too long");
@@ -280,27 +297,25 @@ int journal_session_begin(struct journal *j, struct slice workspace, uint64_t *s
                 return err_set(err, "%s", j->why.text);
         }
         t->stored = true;
+        tenant_age(j, t, t->bare);
         *session = t->sessions;
         return 0;
 }
 
 int journal_clear(struct journal *j, struct slice workspace, struct err *err)
 {
-        size_t index;
-        struct tenant *t = tenant_find(j, workspace, &index);
-        uint64_t pruned;
+        struct tenant *t = tenant_find(j, workspace);
+        int64_t gone;
 
         if (!t)
                 return err_set(err, "the journal knows no such workspace");
         if (j->failed || (j->queued && write_out(j, false) < 0))
                 return err_set(err, "%s", j->why.text);
-        pruned = t->pruned;
-        t->pruned = 0;
-        if (retain_clear(j, t) < 0 || self_note(j, index, "clear", "the trace was cleared by hand", t->pruned) < 0 || write_out(j, true) < 0) {
+        gone = retain_strip(j, t, JOURNAL_DOOR, UINT64_MAX);
+        if (gone < 0 || self_note(j, t, "clear", "the trace was cleared by hand", (uint64_t)gone) < 0 || write_out(j, true) < 0) {
                 fail(j);
                 return err_set(err, "%s", j->why.text);
         }
-        t->pruned = pruned;
         return 0;
 }
 
@@ -352,8 +367,8 @@ static bool has_records(struct journal *j)
 
 static int open_all(struct journal *j, const struct journal_options *o, struct err *err)
 {
+        struct tenant *none = NULL;
         char path[PATH_MAX];
-        size_t index;
 
         if (path_of(path, o->state, "journal.db", err) < 0)
                 return -1;
@@ -361,7 +376,7 @@ static int open_all(struct journal *j, const struct journal_options *o, struct e
         if (!j->db || open_chain(j, o->state, o->create && !has_records(j), err) < 0 || store_prepare(j, err) < 0 || tenants_load(j, err) < 0 ||
             store_load(j, err) < 0)
                 return -1;
-        if (j->damage[0] && (!tenant_get(j, SLICE_EMPTY, &index) || self_note(j, index, "damage", j->damage, 0) < 0))
+        if (j->damage[0] && (!(none = tenant_get(j, SLICE_EMPTY)) || self_note(j, none, "damage", j->damage, 0) < 0))
                 return err_set(err, "out of memory");
         /* A real write, on disk: a journal that cannot be written is found before anything is admitted. */
         sqlite3_bind_int64(j->st[ST_PROBE], 1, clock_real_us());
@@ -382,6 +397,13 @@ struct journal *journal_open(const struct journal_options *options, struct err *
         j->head_fd = -1;
         buf_init(&j->queue, JOURNAL_QUEUE_BYTES);
         j->told_ms = clock_mono_ms();
+        LIST_INIT(&j->active);
+        TAILQ_INIT(&j->traced);
+        TAILQ_INIT(&j->bare);
+        j->forget = options->forget;
+        j->forget.traced = j->forget.traced ? j->forget.traced : JOURNAL_TRACED;
+        j->forget.names = j->forget.names ? j->forget.names : JOURNAL_NAMES;
+        j->forget.bytes = j->forget.bytes ? j->forget.bytes : JOURNAL_BYTES;
         for (int c = 0; c < JOURNAL_CLASS_COUNT; c++) {
                 j->quota[c].rows = options->quota[c].rows ? options->quota[c].rows : default_quota[c].rows;
                 j->quota[c].bytes = options->quota[c].bytes ? options->quota[c].bytes : default_quota[c].bytes;

@@ -29,11 +29,16 @@ enum {
         JOURNAL_FLUSH_MS = 100,                 /* a record taken is on disk within this time */
         JOURNAL_SYNC_MS = 1000,                 /* and safe from a power cut within this one, while records come */
         JOURNAL_WORKSPACE_BYTES = 64,           /* a workspace's name */
-        JOURNAL_WORKSPACES = 65536,             /* names a journal may hold, throw-away ones included; 200 bytes each in memory */
+        JOURNAL_TRACED = 4096,                  /* workspaces that keep their trace: a day of a platform that throws thousands away */
+        JOURNAL_NAMES = 16384,                  /* that keep decisions and name: four records each, 16 MB in all */
+        JOURNAL_WORKSPACES = 65536,             /* names at all; only workspaces that still exist can pass JOURNAL_NAMES. 400 bytes each in memory */
         JOURNAL_COALESCE_FIRST = 3,             /* identical refusals written one by one before counting starts */
         JOURNAL_COALESCE_MS = 1000,             /* counted for this long, then one record with COUNT */
         JOURNAL_COALESCE_SLOTS = 64,            /* different refusals watched per workspace; a further one replaces, it is never lost */
 };
+
+/* Of journal.db in use: fourteen workspaces at all their quotas; more than that is made of workspaces that are gone. Verified in some ten seconds. */
+#define JOURNAL_BYTES (UINT64_C(2) << 30)
 
 /* What a record is kept by. A quota counts rows and bytes of one class of one workspace, so nothing a guest can cause pushes out another
  * workspace's records or a decision of its own. */
@@ -49,10 +54,19 @@ enum journal_class {
 struct journal_quota {
         uint64_t rows, bytes;
 };
+/* Forgetting: beyond these, workspaces that are gone lose first their trace, then everything, name included; whose last record is oldest
+ * comes first. Anchors stay, so the journal still verifies. The file does not shrink; its pages are used again. */
+struct journal_forget {
+        size_t traced, names;                      /* 0: JOURNAL_TRACED, JOURNAL_NAMES */
+        uint64_t bytes;                            /* 0: JOURNAL_BYTES */
+        bool (*exists)(void *ctx, struct slice name); /* a workspace that exists is never forgotten. NULL: all exist. Called in a flush */
+        void *ctx;
+};
 struct journal_options {
         const char *state;                               /* the state folder; must exist */
         bool create;                                     /* make what is missing (never the key of a journal that has records) */
         struct journal_quota quota[JOURNAL_CLASS_COUNT]; /* 0: the default */
+        struct journal_forget forget;
 };
 
 struct journal;
@@ -89,7 +103,7 @@ bool journal_writable(const struct journal *j, struct err *why);
 /* Tries again, with a real write. 0: writable now, everything queued is on disk, and the outage is noted. */
 int journal_retry(struct journal *j);
 
-/* The number of a new session of this workspace: 1, 2, … never used again. On disk when it returns 0. */
+/* The number of a new session of this workspace: 1, 2, … never used again while the journal knows the name. On disk when it returns 0. */
 int journal_session_begin(struct journal *j, struct slice workspace, uint64_t *session, struct err *err)
         __attribute__((warn_unused_result));
 /* Removes TRACE, LOGGED and DOOR rows of a workspace (`brome trace clear`); decisions stay. An anchor and a note are left. */

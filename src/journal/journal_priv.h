@@ -1,4 +1,5 @@
-/* The writer's inside, shared by journal.c (queue, failure), store.c (transactions) and retain.c (quotas). */
+/* The writer's inside, shared by journal.c (queue, failure), store.c (transactions), tenant.c (names), retain.c (quotas) and forget.c.
+ * A flush works on the workspaces of the list `active` only, so its work does not grow with the names the journal knows. */
 #ifndef BROME_JOURNAL_PRIV_H
 #define BROME_JOURNAL_PRIV_H
 
@@ -6,6 +7,7 @@
 #include "journal/coalesce.h"
 #include "journal/journal.h"
 #include <sqlite3.h>
+#include <sys/queue.h>
 
 struct usage {
         uint64_t rows, bytes;
@@ -17,11 +19,17 @@ struct tenant {
         int64_t id;
         bool stored;       /* its row is on disk */
         bool touched;      /* in this transaction */
+        bool active;       /* on the list of that name */
+        bool bare;         /* its trace was forgotten: on the list of that name, else on `traced` */
         uint64_t sessions; /* the last number given */
         struct usage usage[JOURNAL_CLASS_COUNT], added[JOURNAL_CLASS_COUNT];
         uint64_t pruned;   /* rows that quotas removed and no note has told yet */
-        struct coalesce *coalesce; /* made at the first refusal */
+        struct coalesce *coalesce; /* made at the first refusal, freed when its counts are out */
+        struct tenant *bucket_next;
+        LIST_ENTRY(tenant) work;
+        TAILQ_ENTRY(tenant) age;
 };
+TAILQ_HEAD(tenant_ages, tenant); /* whose last record is oldest stands first */
 
 enum statement {
         ST_BEGIN,
@@ -40,6 +48,9 @@ enum statement {
         ST_GAP_AT,
         ST_GAP_PUT,
         ST_GAP_DELETE,
+        ST_FORGET_USAGE,
+        ST_FORGET_NAME,
+        ST_USED,
         ST_COUNT
 };
 
@@ -58,11 +69,15 @@ struct journal {
         int64_t queued_ms; /* when the oldest came */
         uint64_t queued;
 
-        struct tenant **tenants;
-        size_t tenant_count, tenant_cap;
-        size_t *buckets; /* hash of the name → index + 1 */
-        size_t bucket_count;
+        struct tenant **buckets; /* by hash of the name */
+        size_t bucket_count, tenant_count, traced_count;
+        LIST_HEAD(, tenant) active; /* something of theirs is queued, counted or to be told */
+        struct tenant_ages traced, bare;
         int64_t next_workspace;
+
+        struct journal_forget forget;
+        uint64_t stripped, forgotten; /* not told yet */
+        int64_t forget_ms;            /* not before; after a look in vain */
 
         struct journal_quota quota[JOURNAL_CLASS_COUNT];
         int64_t told_ms; /* when quotas were last reported */
@@ -74,7 +89,8 @@ struct journal {
         char damage[256];
 };
 struct queued {
-        size_t tenant, body_bytes;
+        struct tenant *tenant;
+        size_t body_bytes;
         uint64_t session;
         int64_t time_us;
         enum journal_class class;
@@ -97,12 +113,24 @@ int store_load(struct journal *j, struct err *err) __attribute__((warn_unused_re
 
 /* retain.c: brings every touched tenant within its quotas. 0 or -1. */
 int retain(struct journal *j) __attribute__((warn_unused_result));
-int retain_clear(struct journal *j, struct tenant *t) __attribute__((warn_unused_result));
+/* Removes all rows up to a class, the oldest first, in small transactions: the rows removed, at most about `rows`; -1. */
+int64_t retain_strip(struct journal *j, struct tenant *t, enum journal_class up_to, uint64_t rows) __attribute__((warn_unused_result));
+
+/* forget.c: a step towards the limits of struct journal_forget. The queue is empty. 0 or -1. */
+int forget(struct journal *j) __attribute__((warn_unused_result));
 
 /* tenant.c */
-struct tenant *tenant_find(struct journal *j, struct slice name, size_t *index);
+struct tenant *tenant_find(struct journal *j, struct slice name);
 /* Finds or makes; NULL when the name is too long, there are too many, or memory is out. */
-struct tenant *tenant_get(struct journal *j, struct slice name, size_t *index);
+struct tenant *tenant_get(struct journal *j, struct slice name);
+/* It has something new: the youngest, and active. */
+void tenant_use(struct journal *j, struct tenant *t);
+/* Moves to the young end of `traced` or `bare`. */
+void tenant_age(struct journal *j, struct tenant *t, bool bare);
+/* Takes those off the active list that have nothing left to do. The queue is empty. */
+void tenants_rest(struct journal *j, int64_t now_ms);
+/* Frees a tenant that is not active; its rows are gone. */
+void tenant_drop(struct journal *j, struct tenant *t);
 int tenants_load(struct journal *j, struct err *err) __attribute__((warn_unused_result));
 void tenants_free(struct journal *j);
 

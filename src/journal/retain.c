@@ -179,14 +179,16 @@ static struct usage over(const struct usage *have, const struct journal_quota *q
 
 int retain(struct journal *j)
 {
-        for (size_t i = 0; i < j->tenant_count; i++) {
-                struct tenant *t = j->tenants[i];
+        struct tenant *t;
+
+        LIST_FOREACH(t, &j->active, work) {
                 if (!t->touched)
                         continue;
                 t->touched = false;
                 for (int c = 0; c < JOURNAL_CLASS_COUNT; c++) {
                         struct usage o = over(&t->usage[c], &j->quota[c]);
                         int64_t n = o.rows || o.bytes ? prune(j, t, (enum journal_class)c, o) : 0;
+
                         if (n < 0)
                                 return -1;
                         t->pruned += (uint64_t)n;
@@ -195,16 +197,18 @@ int retain(struct journal *j)
         return 0;
 }
 
-int retain_clear(struct journal *j, struct tenant *t)
+int64_t retain_strip(struct journal *j, struct tenant *t, enum journal_class up_to, uint64_t rows)
 {
-        for (int c = JOURNAL_TRACE; c <= JOURNAL_DOOR; c++) {
+        uint64_t gone = 0;
+
+        for (int c = JOURNAL_TRACE; c <= (int)up_to; c++) {
                 int64_t n;
                 do {
-                        n = prune(j, t, (enum journal_class)c, (struct usage){ UINT64_MAX, UINT64_MAX });
+                        n = gone < rows && t->usage[c].rows ? prune(j, t, (enum journal_class)c, (struct usage){ .rows = rows - gone }) : 0;
                         if (n < 0)
                                 return -1;
-                        t->pruned += (uint64_t)n;
+                        gone += (uint64_t)n;
                 } while (n == RETAIN_STEP_ROWS);
         }
-        return 0;
+        return (int64_t)gone;
 }

@@ -26,6 +26,10 @@ static const char *const statement_text[ST_COUNT] = {
         [ST_GAP_AT] = "SELECT first, last, kind, mac_before, mac_after FROM gap WHERE first = ?1",
         [ST_GAP_PUT] = "INSERT INTO gap(first, last, kind, time_us, mac_before, mac_after, mac) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         [ST_GAP_DELETE] = "DELETE FROM gap WHERE first = ?1",
+        [ST_FORGET_USAGE] = "DELETE FROM usage WHERE workspace = ?1",
+        /* SECURITY: a record's MAC covers the name, so a name with records stays, whatever the counters say. */
+        [ST_FORGET_NAME] = "DELETE FROM workspace WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM record WHERE workspace = ?1)",
+        [ST_USED] = "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
 };
 
 int store_prepare(struct journal *j, struct err *err)
@@ -127,7 +131,7 @@ int store_head(struct journal *j, bool synced)
 
 static int insert_record(struct journal *j, const struct queued *q, const uint8_t *body, struct chain_point *tail)
 {
-        struct tenant *t = j->tenants[q->tenant];
+        struct tenant *t = q->tenant;
         struct chain_record r = { tail->seq + 1, q->time_us, slice_of(t->name, t->name_len), q->session, (uint8_t)q->class,
                                   slice_of(body, q->body_bytes) };
         sqlite3_stmt *s = j->st[ST_RECORD];
@@ -154,8 +158,9 @@ static int insert_record(struct journal *j, const struct queued *q, const uint8_
 /* New workspaces and the counters of all that were touched. */
 static int insert_tenants(struct journal *j)
 {
-        for (size_t i = 0; i < j->tenant_count; i++) {
-                struct tenant *t = j->tenants[i];
+        struct tenant *t;
+
+        LIST_FOREACH(t, &j->active, work) {
                 if (!t->touched)
                         continue;
                 if (!t->stored && store_tenant(j, t) < 0)
@@ -186,8 +191,9 @@ static int insert_all(struct journal *j, struct chain_point *tail)
 /* After the commit (done), or after it failed. `touched` stays set for retain(). */
 static void settle_tenants(struct journal *j, bool done)
 {
-        for (size_t i = 0; i < j->tenant_count; i++) {
-                struct tenant *t = j->tenants[i];
+        struct tenant *t;
+
+        LIST_FOREACH(t, &j->active, work) {
                 if (!t->touched)
                         continue;
                 t->stored = t->stored || done;

@@ -1,72 +1,121 @@
-/* Workspaces known to the writer, by name: loaded once, kept in memory, because every record needs one. */
+/* Workspaces known to the writer, by name: loaded once, kept in memory, because every record needs one; and their lists by age. */
 #include "journal/journal_priv.h"
 
+#include "base/log.h"
 #include "journal/schema.h"
 
 #include <stdlib.h>
 
-static size_t bucket_of(const struct journal *j, struct slice name)
+static size_t bucket_of(struct slice name, size_t buckets)
 {
         uint64_t h = 0xcbf29ce484222325u;
 
         for (size_t i = 0; i < name.n; i++)
                 h = (h ^ name.p[i]) * 0x100000001b3u;
-        return (size_t)((h ^ h >> 32) & (j->bucket_count - 1));
+        return (size_t)((h ^ h >> 32) & (buckets - 1));
 }
 
-struct tenant *tenant_find(struct journal *j, struct slice name, size_t *index)
+static struct slice name_of(const struct tenant *t) { return slice_of(t->name, t->name_len); }
+
+struct tenant *tenant_find(struct journal *j, struct slice name)
 {
-        if (!j->bucket_count)
-                return NULL;
-        for (size_t at = bucket_of(j, name); j->buckets[at]; at = (at + 1) & (j->bucket_count - 1)) {
-                struct tenant *t = j->tenants[j->buckets[at] - 1];
-                if (!slice_eq(slice_of(t->name, t->name_len), name))
-                        continue;
-                if (index)
-                        *index = j->buckets[at] - 1;
-                return t;
-        }
-        return NULL;
+        struct tenant *t = j->bucket_count ? j->buckets[bucket_of(name, j->bucket_count)] : NULL;
+
+        while (t && !slice_eq(name_of(t), name))
+                t = t->bucket_next;
+        return t;
 }
 
-static void bucket_add(struct journal *j, size_t index)
+static void bucket_add(struct tenant **buckets, size_t count, struct tenant *t)
 {
-        const struct tenant *t = j->tenants[index];
-        size_t at = bucket_of(j, slice_of(t->name, t->name_len));
+        size_t at = bucket_of(name_of(t), count);
 
-        while (j->buckets[at])
-                at = (at + 1) & (j->bucket_count - 1);
-        j->buckets[at] = index + 1;
+        t->bucket_next = buckets[at];
+        buckets[at] = t;
 }
 
-/* Room for one more; the table stays at most half full. */
+/* Room for one more: as many buckets as names. */
 static int grow(struct journal *j)
 {
-        size_t cap = j->tenant_cap ? j->tenant_cap * 2 : 16;
-        struct tenant **tenants;
-        size_t *buckets;
+        size_t count = j->bucket_count ? j->bucket_count * 2 : 64;
+        struct tenant **buckets, *t;
 
-        if (j->tenant_count < j->tenant_cap)
+        if (j->tenant_count < j->bucket_count)
                 return 0;
-        tenants = realloc(j->tenants, cap * sizeof(*tenants));
-        if (!tenants)
-                return -1;
-        j->tenants = tenants;
-        buckets = calloc(cap * 2, sizeof(*buckets));
+        buckets = calloc(count, sizeof(struct tenant *));
         if (!buckets)
                 return -1;
+        TAILQ_FOREACH(t, &j->traced, age)
+                bucket_add(buckets, count, t);
+        TAILQ_FOREACH(t, &j->bare, age)
+                bucket_add(buckets, count, t);
         free(j->buckets);
         j->buckets = buckets;
-        j->bucket_count = cap * 2;
-        j->tenant_cap = cap;
-        for (size_t i = 0; i < j->tenant_count; i++)
-                bucket_add(j, i);
+        j->bucket_count = count;
         return 0;
 }
 
-struct tenant *tenant_get(struct journal *j, struct slice name, size_t *index)
+static void list_leave(struct journal *j, struct tenant *t)
 {
-        struct tenant *t = tenant_find(j, name, index);
+        if (t->bare) {
+                TAILQ_REMOVE(&j->bare, t, age);
+        } else {
+                TAILQ_REMOVE(&j->traced, t, age);
+                j->traced_count--;
+        }
+}
+
+static void list_join(struct journal *j, struct tenant *t, bool bare)
+{
+        t->bare = bare;
+        if (bare) {
+                TAILQ_INSERT_TAIL(&j->bare, t, age);
+        } else {
+                TAILQ_INSERT_TAIL(&j->traced, t, age);
+                j->traced_count++;
+        }
+}
+
+void tenant_age(struct journal *j, struct tenant *t, bool bare)
+{
+        list_leave(j, t);
+        list_join(j, t, bare);
+}
+
+void tenant_use(struct journal *j, struct tenant *t)
+{
+        tenant_age(j, t, false);
+        if (t->active)
+                return;
+        t->active = true;
+        LIST_INSERT_HEAD(&j->active, t, work);
+}
+
+static void free_coalesce(struct tenant *t)
+{
+        if (t->coalesce)
+                coalesce_fini(t->coalesce);
+        free(t->coalesce);
+        t->coalesce = NULL;
+}
+
+void tenants_rest(struct journal *j, int64_t now_ms)
+{
+        struct tenant *t = LIST_FIRST(&j->active), *next;
+
+        for (; t; t = next) {
+                next = LIST_NEXT(t, work);
+                if (t->pruned || (t->coalesce && !coalesce_over(t->coalesce, now_ms)))
+                        continue;
+                free_coalesce(t);
+                LIST_REMOVE(t, work);
+                t->active = false;
+        }
+}
+
+struct tenant *tenant_get(struct journal *j, struct slice name)
+{
+        struct tenant *t = tenant_find(j, name);
 
         if (t || name.n > JOURNAL_WORKSPACE_BYTES || j->tenant_count >= JOURNAL_WORKSPACES || grow(j) < 0)
                 return t;
@@ -77,79 +126,99 @@ struct tenant *tenant_get(struct journal *j, struct slice name, size_t *index)
                 memcpy(t->name, name.p, name.n);
         t->name_len = name.n;
         t->id = j->next_workspace++;
-        j->tenants[j->tenant_count] = t;
-        bucket_add(j, j->tenant_count);
-        if (index)
-                *index = j->tenant_count;
+        bucket_add(j->buckets, j->bucket_count, t);
+        list_join(j, t, false);
         j->tenant_count++;
         return t;
 }
 
-/* Loaded in the order of their ids, so halving finds one. */
-static struct tenant *by_id(struct journal *j, int64_t id)
+void tenant_drop(struct journal *j, struct tenant *t)
 {
-        size_t lo = 0, hi = j->tenant_count;
+        struct tenant **at = &j->buckets[bucket_of(name_of(t), j->bucket_count)];
 
-        while (lo < hi) {
-                size_t mid = lo + (hi - lo) / 2;
-                if (j->tenants[mid]->id == id)
-                        return j->tenants[mid];
-                if (j->tenants[mid]->id < id)
-                        lo = mid + 1;
-                else
-                        hi = mid;
-        }
-        return NULL;
+        MUST(!t->active);
+        while (*at != t)
+                at = &(*at)->bucket_next;
+        *at = t->bucket_next;
+        list_leave(j, t);
+        j->tenant_count--;
+        free_coalesce(t);
+        free(t);
 }
 
-static int load_names(struct journal *j, struct err *err)
-{
-        sqlite3_stmt *s;
-        int rc;
+/* ---- loading ---- */
 
-        if (schema_prepare(j->db, "SELECT id, name, sessions FROM workspace ORDER BY id", &s, err) < 0)
-                return -1;
-        while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
-                struct tenant *t = tenant_get(j, schema_blob(s, 1), NULL);
-                if (!t)
-                        break;
-                t->id = sqlite3_column_int64(s, 0);
-                t->sessions = (uint64_t)sqlite3_column_int64(s, 2);
-                t->stored = true;
-                if (t->id >= j->next_workspace)
-                        j->next_workspace = t->id + 1;
-        }
-        sqlite3_finalize(s);
-        return rc == SQLITE_DONE ? 0 : schema_fail(j->db, err, "workspaces");
+struct loaded {
+        struct tenant *t;
+        int64_t last; /* its youngest record */
+};
+
+static int by_age(const void *a, const void *b)
+{
+        const struct loaded *x = a, *y = b;
+
+        return x->last < y->last ? -1 : x->last > y->last;
 }
+
+/* A row: a workspace and one of its classes. 1, 0 when it is not to be had. */
+static int load_row(struct journal *j, sqlite3_stmt *s, struct loaded *to)
+{
+        struct tenant *t = tenant_get(j, schema_blob(s, 1));
+        int64_t class = sqlite3_column_int64(s, 3), last = sqlite3_column_int64(s, 6);
+
+        if (!t)
+                return 0;
+        t->id = sqlite3_column_int64(s, 0);
+        t->sessions = (uint64_t)sqlite3_column_int64(s, 2);
+        t->stored = true;
+        if (t->id >= j->next_workspace)
+                j->next_workspace = t->id + 1;
+        *to = (struct loaded){ t, to->t == t && to->last > last ? to->last : last };
+        if (sqlite3_column_type(s, 3) != SQLITE_NULL && class >= 0 && class < JOURNAL_CLASS_COUNT)
+                t->usage[class] = (struct usage){ (uint64_t)sqlite3_column_int64(s, 4), (uint64_t)sqlite3_column_int64(s, 5) };
+        return 1;
+}
+
+static bool has_trace(const struct tenant *t) { return t->usage[JOURNAL_TRACE].rows || t->usage[JOURNAL_LOGGED].rows || t->usage[JOURNAL_DOOR].rows; }
 
 int tenants_load(struct journal *j, struct err *err)
 {
-        sqlite3_stmt *s;
-        int rc;
+        static const char all[] = "SELECT w.id, w.name, w.sessions, u.class, u.rows, u.bytes,"
+                                  " (SELECT max(seq) FROM record r WHERE r.workspace = u.workspace AND r.class = u.class)"
+                                  " FROM workspace w LEFT JOIN usage u ON u.workspace = w.id ORDER BY w.id";
+        struct loaded *list = calloc(JOURNAL_WORKSPACES, sizeof(*list)), one = { 0 };
+        sqlite3_stmt *s = NULL;
+        int rc = SQLITE_DONE;
 
         j->next_workspace = 1;
-        if (load_names(j, err) < 0 || schema_prepare(j->db, "SELECT workspace, class, rows, bytes FROM usage", &s, err) < 0)
-                return -1;
-        while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
-                struct tenant *t = by_id(j, sqlite3_column_int64(s, 0));
-                int64_t class = sqlite3_column_int64(s, 1);
-                if (!t || class < 0 || class >= JOURNAL_CLASS_COUNT)
-                        continue;
-                t->usage[class] = (struct usage){ (uint64_t)sqlite3_column_int64(s, 2), (uint64_t)sqlite3_column_int64(s, 3) };
+        if (!list || schema_prepare(j->db, all, &s, err) < 0) {
+                free(list);
+                return list ? -1 : err_set(err, "out of memory");
         }
+        while ((rc = sqlite3_step(s)) == SQLITE_ROW && load_row(j, s, &one))
+                list[j->tenant_count - 1] = one;
         sqlite3_finalize(s);
-        return rc == SQLITE_DONE ? 0 : schema_fail(j->db, err, "usage");
+        qsort(list, j->tenant_count, sizeof(*list), by_age);
+        for (size_t i = 0; i < j->tenant_count; i++)
+                tenant_age(j, list[i].t, !has_trace(list[i].t));
+        free(list);
+        return rc == SQLITE_DONE ? 0 : schema_fail(j->db, err, "workspaces");
+}
+
+static void free_all(struct tenant_ages *list)
+{
+        struct tenant *t;
+
+        while ((t = TAILQ_FIRST(list))) {
+                TAILQ_REMOVE(list, t, age);
+                free_coalesce(t);
+                free(t);
+        }
 }
 
 void tenants_free(struct journal *j)
 {
-        for (size_t i = 0; i < j->tenant_count; i++) {
-                if (j->tenants[i]->coalesce)
-                        coalesce_fini(j->tenants[i]->coalesce);
-                free(j->tenants[i]->coalesce);
-                free(j->tenants[i]);
-        }
-        free(j->tenants);
+        free_all(&j->traced);
+        free_all(&j->bare);
         free(j->buckets);
 }

@@ -2,7 +2,7 @@
 """bromed with stand-ins for its programs: the whole dance, and everything that goes wrong in it.
 
 usage: test_daemon.py BROMED BROME_SPAWN BROME_SWEEP [name …]      prints TAP"""
-import array, json, os, select, shutil, signal, socket, subprocess, sys, tempfile, time, traceback
+import array, json, os, select, shutil, signal, socket, sqlite3, subprocess, sys, tempfile, time, traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BROMED, SPAWN, SWEEP = map(os.path.abspath, sys.argv[1:4])
@@ -676,6 +676,31 @@ def test_journal_full():
             if h.daemon and h.daemon.poll() is None:
                 h.daemon.kill(), h.daemon.wait()
             until(lambda: subprocess.call(["umount", h.state], stderr=subprocess.DEVNULL) == 0)
+
+
+def test_gone_workspaces_are_forgotten():
+    """Names beyond the journal's limit go, sealed as bromed is; what is defined or has a folder stays."""
+    with Home("workspace defined { }\n").up() as h:
+        h.down()
+        with sqlite3.connect(f"{h.state}/journal.db") as db:
+            names = ["defined", "kept", *(f"run-{i:06}" for i in range(17000))]
+            db.executemany("INSERT INTO workspace(name, sessions) VALUES(CAST(? AS BLOB), 1)", [(n,) for n in names])
+        db.close()
+        os.makedirs(f"{h.state}/workspaces/kept", 0o700)
+        h.up()
+        c = h.client()
+        c.ok("session.open", workspace="defined", keep=True)
+
+        def left():
+            db = sqlite3.connect(f"file:{h.state}/journal.db?mode=ro", uri=True)
+            found = [n.decode() for n, in db.execute("SELECT name FROM workspace")]
+            db.close()
+            return found
+        until(lambda: len(left()) <= 16384)
+        found = left()
+        assert len(found) > 16000 and {"defined", "kept", "run-016999"} <= set(found) and "run-000000" not in found
+        h.down()
+        assert not {"defined", "kept"} - set(left())
 
 
 def test_reload_while_opening():
