@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+enum { FRAME_HEAD_BYTES = 9 };
+
 struct link {
         struct outer *outer;
         int fd;
@@ -264,6 +266,29 @@ static int on_frame_send(nghttp2_session *s, const nghttp2_frame *frame, void *u
         return 0;
 }
 
+/* A small frame is gathered with others; a large one goes out from where it stands, behind what was gathered. 1, 0 (not now) or -1. */
+static int put_frame(struct link *l, struct slice head, struct slice body)
+{
+        int rc;
+
+        if (l->blocked || buf_len(&l->out) >= LINK_OUT_BYTES)
+                return 0;
+        if (body.n < LINK_GATHER_BYTES)
+                return buf_add_slice(&l->out, head) < 0 || buf_add_slice(&l->out, body) < 0 ? -1 : 1;
+        rc = fd_send_after(l->fd, &l->out, head, body);
+        if (rc == 0 || (rc > 0 && buf_len(&l->out))) {
+                l->blocked = true;
+                event_add(l->writable, NULL);
+        }
+        return rc;
+}
+
+static ssize_t frame_bytes(nghttp2_session *s, uint8_t type, int32_t stream, int32_t connection_window, int32_t stream_window, uint32_t frame_max, void *user)
+{
+        (void)s, (void)type, (void)stream, (void)connection_window, (void)stream_window, (void)user;
+        return frame_max < LINK_FRAME_BYTES ? frame_max : LINK_FRAME_BYTES;
+}
+
 static int on_send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t *head, size_t n, nghttp2_data_source *source, void *user)
 {
         struct link *l = user;
@@ -271,10 +296,12 @@ static int on_send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t 
 
         (void)s;
         (void)frame;
-        if (buf_len(&l->out) >= LINK_OUT_BYTES)
+        switch (put_frame(l, slice_of(head, FRAME_HEAD_BYTES), slice_first(buf_slice(&ex->down), n))) {
+        case 0:
                 return NGHTTP2_ERR_WOULDBLOCK;
-        if (buf_add(&l->out, head, 9) < 0 || buf_add(&l->out, buf_slice(&ex->down).p, n) < 0)
+        case -1:
                 return NGHTTP2_ERR_CALLBACK_FAILURE;
+        }
         buf_consume(&ex->down, n);
         l->outer->held_bytes -= n;
         if (ex->ops && exchange_has_room(ex))
@@ -448,6 +475,7 @@ static nghttp2_session *session_new(struct link *l)
                 { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, LINK_STREAMS_MAX },
                 { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, LINK_STREAM_WINDOW },
                 { NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1 },
+                { NGHTTP2_SETTINGS_MAX_FRAME_SIZE, LINK_FRAME_BYTES },
                 { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEAD_BYTES_MAX + FIELDS_MAX * 32 },
         };
         nghttp2_session_callbacks *cb = NULL;
@@ -463,6 +491,7 @@ static nghttp2_session *session_new(struct link *l)
         nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
         nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
         nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
+        nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_bytes);
         nghttp2_option_set_no_auto_window_update(opt, 1);
         nghttp2_option_set_no_closed_streams(opt, 1);
         /* The default ends the session after a thousand quick resets, and with it every flow; whoever floods is the inner door's to stop. */
