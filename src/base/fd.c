@@ -7,7 +7,9 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 void fd_close(int *fd)
@@ -148,6 +150,33 @@ int fd_write_file(const char *path, mode_t mode, const void *p, size_t n, struct
                 return err_sys(err, e, "%s", path);
         }
         return 0;
+}
+
+int fd_send_after(int fd, struct buf *queued, struct slice head, struct slice body)
+{
+        struct slice q = buf_slice(queued);
+        struct iovec v[] = { { (void *)(uintptr_t)q.p, q.n }, { (void *)(uintptr_t)head.p, head.n }, { (void *)(uintptr_t)body.p, body.n } };
+        struct msghdr msg = { .msg_iov = v, .msg_iovlen = 3 };
+        ssize_t n;
+        size_t sent;
+
+        do
+                n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        while (n < 0 && errno == EINTR);
+        if (n < 0)
+                return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
+        sent = (size_t)n;
+        buf_consume(queued, sent < q.n ? sent : q.n);
+        if (sent <= q.n)
+                return 0;
+        sent -= q.n;
+        if (sent < head.n && buf_add_slice(queued, slice_skip(head, sent)) < 0)
+                goto no_memory;
+        if (buf_add_slice(queued, slice_skip(body, sent < head.n ? 0 : sent - head.n)) == 0)
+                return 1;
+no_memory:
+        errno = ENOMEM;
+        return -1;
 }
 
 int fd_mkdirs(const char *path, mode_t mode, struct err *err)

@@ -18,6 +18,9 @@ int fd_read_all(int fd, struct buf *out, size_t limit_bytes, struct err *err) __
 int fd_read_file(const char *path, struct buf *out, size_t limit_bytes, struct err *err) __attribute__((warn_unused_result));
 /* Writes everything (blocking or not); 0 or -1 with errno. */
 int fd_write_all(int fd, const void *p, size_t n) __attribute__((warn_unused_result));
+/* Sends on a non-blocking socket what is queued, then head, then body, in one call; of head and body is queued what the socket did not take.
+ * 1: head and body are sent or queued; 0: the socket took neither, nothing of them was queued; -1 with errno. */
+int fd_send_after(int fd, struct buf *queued, struct slice head, struct slice body) __attribute__((warn_unused_result));
 /* Replaces path with the bytes: temporary file, fsync, rename, fsync of the folder. */
 int fd_write_file(const char *path, mode_t mode, const void *p, size_t n, struct err *err) __attribute__((warn_unused_result));
 /* mkdir -p with mode for what it makes. */

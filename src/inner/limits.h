@@ -20,6 +20,7 @@ enum {
         KEEPALIVE_S = 60,            /* TCP keep-alive: finds guests that closed while we wait for an answer */
 
         /* Bytes */
+        MMAP_BYTES = 4 << 20,        /* malloc: queues come and go with every turn; a page fault for each page of each is much of the cost */
         SCRATCH_BYTES = 64 * 1024,   /* one read of a socket: four TLS records */
         READS_PER_TURN = 4,          /* fairness between flows under bulk */
         CONN_IN_BYTES = 128 * 1024,  /* bytes kept unread for a flow: a head (64 KB) and one read */
@@ -30,6 +31,8 @@ enum {
         LINK_OUT_BYTES = 256 * 1024, /* frames made but not yet taken by the socket */
         LINK_STREAM_WINDOW = 1024 * 1024,      /* docs/CONTROL.md */
         LINK_WINDOW = 16 * 1024 * 1024,        /* the same */
+        LINK_FRAME_BYTES = 128 * 1024,         /* one DATA frame; the same */
+        LINK_GATHER_BYTES = 4 * 1024,          /* smaller frames are copied together, so that many leave with one call */
         LINK_HELD_BYTES = 32 * 1024 * 1024,    /* bytes down that guests do not read, before all streams wait */
         EVENTS_HIGH_BYTES = 1024 * 1024,       /* records bromed did not take: stop admitting */
         EVENTS_MAX_BYTES = 4 * 1024 * 1024,    /* ends of what was admitted still fit */

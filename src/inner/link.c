@@ -15,12 +15,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { FRAME_HEAD_BYTES = 9 };
+
 struct link {
         struct door *door;
         int fd; /* -1: the outer door is gone */
         nghttp2_session *h2;
         struct event ev_read, ev_write;
         bool writing, broken;
+        bool blocked; /* the socket takes no more for now */
+        bool sent;    /* a frame left at once, in this round */
         struct buf out;
         size_t held_bytes;     /* came down and were not yet passed on */
         size_t deferred_bytes; /* of the connection's window, not yet given back */
@@ -237,14 +241,13 @@ static ssize_t read_up(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap
         struct exchange *x = exchange_of(h2, id);
         size_t n;
 
-        (void)source, (void)user;
+        (void)source, (void)user, (void)out;
         if (!x)
                 return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
         n = buf_len(&x->up) < cap ? buf_len(&x->up) : cap;
         if (n == 0 && !x->up_ended)
                 return NGHTTP2_ERR_DEFERRED;
-        if (n)
-                memcpy(out, x->up.bytes + x->up.start, n);
+        *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
         if (n == buf_len(&x->up) && x->up_ended) {
                 *flags |= NGHTTP2_DATA_FLAG_EOF;
                 x->up_sent_end = true;
@@ -260,9 +263,45 @@ static ssize_t read_up(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap
                                 return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
                 }
         }
-        if (n || x->up_sent_end)
-                exchange_link_took(x, n);
         return (ssize_t)n;
+}
+
+/* A small frame is gathered with others; a large one goes out from where it stands, behind what was gathered. 1, 0 (not now) or -1. */
+static int put_frame(struct link *l, struct slice head, struct slice body)
+{
+        int rc;
+
+        if (l->blocked || buf_len(&l->out) >= LINK_OUT_BYTES)
+                return 0;
+        if (body.n < LINK_GATHER_BYTES)
+                return buf_add_slice(&l->out, head) < 0 || buf_add_slice(&l->out, body) < 0 ? -1 : 1;
+        rc = fd_send_after(l->fd, &l->out, head, body);
+        l->blocked = rc == 0 || (rc > 0 && buf_len(&l->out));
+        l->sent = l->sent || rc > 0;
+        return rc;
+}
+
+static int on_send_data(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t *head, size_t n, nghttp2_data_source *source, void *user)
+{
+        struct exchange *x = exchange_of(h2, frame->hd.stream_id);
+
+        (void)source;
+        if (!x)
+                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        switch (put_frame(user, slice_of(head, FRAME_HEAD_BYTES), slice_first(buf_slice(&x->up), n))) {
+        case 0:
+                return NGHTTP2_ERR_WOULDBLOCK;
+        case -1:
+                return NGHTTP2_ERR_CALLBACK_FAILURE;
+        }
+        exchange_link_took(x, n);
+        return 0;
+}
+
+static ssize_t frame_bytes(nghttp2_session *h2, uint8_t type, int32_t id, int32_t connection_window, int32_t stream_window, uint32_t frame_max, void *user)
+{
+        (void)h2, (void)type, (void)id, (void)connection_window, (void)stream_window, (void)user;
+        return frame_max < LINK_FRAME_BYTES ? frame_max : LINK_FRAME_BYTES;
 }
 
 static nghttp2_nv nv_of(struct slice name, struct slice value)
@@ -400,17 +439,17 @@ static void link_down(struct link *l, const char *why)
 
 static int link_write(struct link *l)
 {
-        while (buf_len(&l->out)) {
+        while (buf_len(&l->out) && !l->blocked) {
                 ssize_t n = send(l->fd, buf_slice(&l->out).p, buf_len(&l->out), MSG_NOSIGNAL);
                 if (n < 0 && errno == EINTR)
                         continue;
-                if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-                        break;
-                if (n < 0)
+                l->blocked = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+                if (n < 0 && !l->blocked)
                         return -1;
-                buf_consume(&l->out, (size_t)n);
+                if (n > 0)
+                        buf_consume(&l->out, (size_t)n);
         }
-        if ((buf_len(&l->out) != 0) != l->writing) {
+        if (l->blocked != l->writing) {
                 l->writing = !l->writing;
                 if ((l->writing ? event_add(&l->ev_write, NULL) : event_del(&l->ev_write)) < 0)
                         return -1;
@@ -420,19 +459,21 @@ static int link_write(struct link *l)
 
 bool link_turn_end(struct link *l)
 {
-        bool any = false;
+        bool any;
 
         if (!link_is_up(l))
                 return false;
-        while (!l->broken && buf_len(&l->out) < LINK_OUT_BYTES) {
+        l->sent = false;
+        /* Appending to what the socket does not take would only move bytes about. */
+        while (!l->broken && !l->blocked && buf_len(&l->out) < LINK_OUT_BYTES) {
                 const uint8_t *p;
                 ssize_t n = nghttp2_session_mem_send(l->h2, &p);
                 if (n < 0 || (n > 0 && buf_add(&l->out, p, (size_t)n) < 0))
                         l->broken = true;
                 if (n <= 0)
                         break;
-                any = true;
         }
+        any = !l->blocked && (l->sent || buf_len(&l->out));
         if (l->broken || link_write(l) < 0)
                 link_down(l, l->broken ? "protocol error" : strerror(errno));
         return any;
@@ -463,6 +504,7 @@ static void on_link_writable(evutil_socket_t fd, short what, void *arg)
         struct link *l = arg;
 
         (void)fd, (void)what;
+        l->blocked = false;
         if (link_write(l) < 0)
                 link_down(l, strerror(errno));
 }
@@ -482,6 +524,8 @@ static nghttp2_session *client_session(struct link *l)
         nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
         nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
+        nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
+        nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_bytes);
         nghttp2_option_set_no_auto_window_update(opt, 1);
         nghttp2_option_set_peer_max_concurrent_streams(opt, EXCHANGES_MAX);
         nghttp2_option_set_no_closed_streams(opt, 1);
@@ -499,6 +543,7 @@ struct link *link_open(struct door *d, int fd)
         static const nghttp2_settings_entry settings[] = {
                 { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, LINK_STREAM_WINDOW },
                 { NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
+                { NGHTTP2_SETTINGS_MAX_FRAME_SIZE, LINK_FRAME_BYTES },
                 { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 2 * HEAD_BYTES_MAX },
         };
         struct link *l = calloc(1, sizeof(*l));

@@ -17,6 +17,7 @@
 #include "inner/sealed.h"
 #include "inner/tls.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +151,8 @@ int main(void)
                 log_error("%s", err.text);
                 return 1;
         }
+        (void)!mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
+        (void)!mallopt(M_TRIM_THRESHOLD, MMAP_BYTES);
         door.control = CONTROL_FD;
         door.next_id = 1;
         raise_descriptors();

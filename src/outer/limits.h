@@ -9,6 +9,8 @@ enum {
         LINK_WINDOW = 16 << 20,               /* the same, all exchanges: half of this door's memory bound */
         LINK_OUT_BYTES = 128 * 1024,          /* serialised and not yet taken by the kernel: about a socket buffer */
         LINK_READ_BYTES = 128 * 1024,         /* one read: eight DATA frames */
+        LINK_FRAME_BYTES = 128 * 1024,        /* one DATA frame; docs/CONTROL.md */
+        LINK_GATHER_BYTES = 4 * 1024,         /* smaller frames are copied together, so that many leave with one call */
         LINK_RESETS_BURST = 1 << 20,          /* streams that the inner door may cancel at once, and */
         LINK_RESETS_RATE = 1 << 17,           /* per second: more than the link can carry */
         /* exchanges */
