@@ -1,16 +1,18 @@
 #!/usr/bin/python3
 """The gate next to its peers: same origin, same load, one run. CPU time per operation is the steadiest figure; trust ratios within one run.
 
-usage: bench/gate/gate.py BROME [--quick] [--only NAME[,NAME]] [--json FILE]   (root; makes a network namespace of its own)
+usage: bench/gate/gate.py BROME [--quick] [--only NAME[,NAME]] [--parts PART[,PART]] [--perf FOLDER] [--json FILE]   (root; makes a network namespace of its own)
 
 Peers: direct (no proxy), haproxy and nginx re-encrypting with one fixed certificate, mitmproxy intercepting (when installed), brome.
-The load comes from wrk and from small Python clients; for brome they run inside a workspace, so its figures include the gateway namespace."""
+The load comes from wrk and from small Python clients; for brome they run inside a workspace, so its figures include the gateway namespace.
+--parts picks of PARTS below; --perf writes a profile of each part's processes. docs/BENCH.md says what came out, and what it means."""
 import argparse
 import json
 import os
 import pathlib
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -22,7 +24,7 @@ if "BROME_BENCH_INSIDE" not in os.environ:
     os.execvp("unshare", ["unshare", "--mount", "--net", sys.executable, *sys.argv])
 import world as W  # noqa: E402
 
-HZ = os.sysconf("SC_CLK_TCK")
+NAMES = 200
 
 
 def cpu_us(pids):
@@ -64,6 +66,7 @@ def tree(pid):
 class Peer:
     """Something the load goes through: how a client reaches it, which processes cost."""
     name = ""
+    many = ""  # the domain whose names it sees for the first time and mints a certificate for
 
     def __init__(self, world):
         self.w = world
@@ -77,13 +80,14 @@ class Peer:
     def pids(self):
         return []
 
+    def groups(self):
+        """Parts of the peer whose cost is told apart too: name → processes."""
+        return {}
+
 
 class Direct(Peer):
     name = "direct"
     url = "https://allowed.example"
-
-    def pids(self):
-        return []
 
 
 class Haproxy(Peer):
@@ -153,13 +157,13 @@ http {{
 class BromeGate(Peer):
     name = "brome"
     url = "https://allowed.example"
+    many = "many.example"
 
     def __init__(self, world):
         super().__init__(world)
-        self.b = W.Brome(world, "workspace s { rules { allow web allowed.example; allow web sse.example; allow web .many.example; default deny } }")
+        self.b = W.Brome(world, "workspace s { rules { allow web allowed.example; allow web .many.example; default deny } }")
         self.b("workspace", "start", "s", check=0)
-        self.doors = self.b.pids("brome-inner") + self.b.pids("brome-outer")
-        self.daemon = self.b.pids("bromed")
+        self.inner, self.outer, self.daemon = (self.b.pids(n) for n in ("brome-inner", "brome-outer", "bromed"))
 
     def run(self, *argv, timeout=300):
         p = self.b("exec", "-T", "s", "--", *argv, timeout=timeout)
@@ -168,38 +172,33 @@ class BromeGate(Peer):
         return p.stdout
 
     def pids(self):
-        return self.doors
+        return self.inner + self.outer
+
+    def groups(self):
+        return {"inner": self.inner, "outer": self.outer, "bromed": self.daemon}
 
 
 class Mitm(Peer):
     name = "mitmproxy"
     url = "https://mitm.example"
+    many = "mitm.example"
 
     def __init__(self, world):
         super().__init__(world)
         if not shutil.which("mitmdump"):
             raise W.Skip("mitmproxy is not installed")
-        chain, key = world.cert("mitm.example")
-        pem = world.dir / "mitm.pem"
-        pem.write_text(key.read_text() + chain.read_text())
-        world.dns.set("mitm.example", "203.0.113.20")
-        self.p = world.start("mitmdump", "-q", "--set", "stream_large_bodies=1", "--set", f"confdir={world.dir}/mitm", "--certs", f"mitm.example={pem}", "--mode", "reverse:https://allowed.example",
+        d = world.dir / "mitm"
+        d.mkdir()
+        (d / "mitmproxy-ca.pem").write_text((world.dir / "ca.key").read_text() + (world.dir / "ca.pem").read_text())
+        for n in ("mitm.example", *(f"n{i}.mitm.example" for i in range(NAMES))):
+            world.dns.set(n, "203.0.113.20")
+        self.p = world.start("mitmdump", "-q", "--set", "stream_large_bodies=1", "--set", f"confdir={d}", "--mode", "reverse:https://allowed.example",
                              "--listen-host", "203.0.113.20", "-p", "443", "--set", f"ssl_verify_upstream_trusted_ca={world.dir}/ca.pem",
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         world.listening("203.0.113.20", 443)
 
     def pids(self):
         return tree(self.p.pid)
-
-
-def wrk(peer, connections, seconds, path="/small", headers=()):
-    before = cpu_us(peer.pids())
-    out = peer.run("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", *[x for h in headers for x in ("-H", h)], peer.url + path)
-    cpu = cpu_us(peer.pids()) - before
-    count = int(re.search(r"(\d+) requests in", out).group(1))
-    bad = re.search(r"Socket errors.*|Non-2xx.*", out)
-    rate = float(re.search(r"Requests/sec:\s*([\d.]+)", out).group(1))
-    return {"requests_s": rate, "cpu_us": cpu / max(count, 1), "errors": bad.group(0) if bad else ""}
 
 
 PACED = r'''
@@ -240,10 +239,21 @@ print("held", flush=True); sys.stdin.readline()
 SSE = r'''
 import http.client, ssl, sys, time
 out = []
-for i in range(20):
+for i in range(int(sys.argv[2])):
     c = http.client.HTTPSConnection(sys.argv[1], context=ssl.create_default_context()); c.connect()
-    t = time.perf_counter(); c.request("GET", "/small"); r = c.getresponse(); r.read(1); out.append(time.perf_counter() - t); c.close()
+    t = time.perf_counter(); c.request("GET", "/sse"); r = c.getresponse(); r.read(1); out.append(time.perf_counter() - t); c.close()
 out.sort(); print(out[len(out)//2] * 1e3)
+'''
+
+EVENTS = r'''
+import http.server, threading
+class Stream(http.server.BaseHTTPRequestHandler):
+    """One event at once; then the response is held open until the client leaves."""
+    def do_GET(self):
+        self.send_response(200); self.send_header("Content-Type", "text/event-stream"); self.end_headers()
+        self.wfile.write(b"data: 1\\n\\n"); self.rfile.read(1)
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", 8081), Stream).serve_forever()
 '''
 
 
@@ -251,64 +261,170 @@ def host(peer):
     return peer.url.split("//")[1]
 
 
+class Meter:
+    """The CPU time that a block costs the peer, per operation: r[key], and r[key_GROUP] for its parts."""
+
+    def __init__(self, peer, r, key, operations=1):
+        self.peer, self.r, self.key, self.operations = peer, r, key, operations
+
+    def __enter__(self):
+        self.groups = {"": self.peer.pids(), **{"_" + k: v for k, v in self.peer.groups().items()}}
+        self.before = {k: cpu_us(v) for k, v in self.groups.items()}
+        self.start = time.monotonic()
+        return self
+
+    def __exit__(self, *a):
+        self.seconds = time.monotonic() - self.start
+        for k, v in self.groups.items():
+            if v:
+                self.r[self.key + k] = (cpu_us(v) - self.before[k]) / max(self.operations, 1)
+
+
+def wrk(peer, r, connections, seconds):
+    with Meter(peer, r, f"cpu_us_{connections}") as m:
+        out = peer.run("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", peer.url + "/small")
+        m.operations = int(re.search(r"(\d+) requests in", out).group(1))
+    bad = re.search(r"Socket errors.*|Non-2xx.*", out)
+    if bad:
+        r["errors"] = bad.group(0)
+    r[f"requests_s_{connections}"] = float(re.search(r"Requests/sec:\s*([\d.]+)", out).group(1))
+
+
+# --- the parts; each adds its rows to r ---
+
+def part_request(peer, o, r):
+    peer.run("wrk", "-t1", "-c1", "-d1s", peer.url + "/small")
+    for c in (1, 32):
+        wrk(peer, r, c, 2 if o.quick else 5)
+
+
+def part_connection(peer, o, r):
+    n = 100 if o.quick else 400
+    with Meter(peer, r, "cpu_us_connection", n):
+        peer.run("python3", "-c", CONNECT, host(peer), n)
+
+
+def part_name(peer, o, r):
+    n = 50 if o.quick else NAMES
+    if peer.many:
+        with Meter(peer, r, "cpu_us_name", n):
+            peer.run("python3", "-c", CONNECT, peer.many, n, "names")
+
+
+def part_paced(peer, o, r):
+    r["p50_us"], r["p99_us"] = map(float, peer.run("python3", "-c", PACED, host(peer), "/small", 100, 200 if o.quick else 1000).split())
+
+
+def part_sse(peer, o, r):
+    r["sse_ms"] = float(peer.run("python3", "-c", SSE, host(peer), 10 if o.quick else 40))
+
+
+def part_bulk(peer, o, r):
+    mb = 256 if o.quick else 1024
+    with Meter(peer, r, "down_cpu_us_mb", mb) as m:
+        peer.run("curl", "-sS", "--fail", "--http1.1", "-o", "/dev/null", f"{peer.url}/big{mb}")
+    r["down_mb_s"] = mb / m.seconds
+    with Meter(peer, r, "up_cpu_us_mb", mb) as m:
+        peer.run("sh", "-c", f"head -c {mb}M /dev/zero | curl -sS --fail --http1.1 -H 'Expect:' -o /dev/null -T - {peer.url}/sink/f")
+    r["up_mb_s"] = mb / m.seconds
+
+
+def part_idle(peer, o, r):
+    rest, n = private_mb(peer.pids()), 200 if o.quick else 1000
+    argv = ["python3", "-c", IDLE, host(peer), str(n)]
+    if not peer.pids() or peer.name == "mitmproxy":
+        return
+    if peer.name == "brome":
+        p = peer.b.popen("exec", "-T", "s", "--", *argv, stdin=subprocess.PIPE)
+    else:
+        p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "SSL_CERT_FILE": str(peer.w.dir / "ca.pem")})
+    if p.stdout.readline() == b"held\n":
+        r["mb_idle"] = private_mb(peer.pids())
+        r["kb_connection"] = (r["mb_idle"] - rest) * 1024 / n
+        for k, v in peer.groups().items():
+            r["mb_idle_" + k] = private_mb(v)
+    p.communicate(b"\n", timeout=60)
+
+
+def part_session(peer, o, r):
+    if peer.name != "brome":
+        return
+    times = []
+    for _ in range(5 if o.quick else 20):
+        t = time.monotonic()
+        peer.b("run", "--", "true", check=0)
+        times.append((time.monotonic() - t) * 1000)
+    r["session_ms"] = statistics.median(times)
+
+
+PARTS = {"request": part_request, "connection": part_connection, "name": part_name, "paced": part_paced, "sse": part_sse, "bulk": part_bulk, "idle": part_idle,
+         "session": part_session}
+
+
 def measure(peer, o):
     r = {}
-    seconds = 2 if o.quick else 5
     peer.run("curl", "-sS", "--fail", "-o", "/dev/null", peer.url + "/small")
-    r["mb_rest"] = private_mb(peer.pids())
-    wrk(peer, 1, 1)
-    for c in (1, 32):
-        x = wrk(peer, c, seconds)
-        r[f"requests_s_{c}"], r[f"cpu_us_{c}"] = x["requests_s"], x["cpu_us"]
-        if x["errors"]:
-            r["errors"] = x["errors"]
-    before, n = cpu_us(peer.pids()), 100 if o.quick else 400
-    peer.run("python3", "-c", CONNECT, host(peer), n)
-    r["cpu_us_connection"] = (cpu_us(peer.pids()) - before) / n
-    if peer.name == "brome":
-        before, n = cpu_us(peer.pids()), 50 if o.quick else 200
-        peer.run("python3", "-c", CONNECT, "many.example", n, "names")
-        r["cpu_us_name"] = (cpu_us(peer.pids()) - before) / n
-    p50, p99 = map(float, peer.run("python3", "-c", PACED, host(peer), "/small", 100, 200 if o.quick else 500).split())
-    r["p50_us"], r["p99_us"] = p50, p99
-    r["sse_ms"] = float(peer.run("python3", "-c", SSE, host(peer)))
-    mb = 256 if o.quick else 1024
-    t, c = time.monotonic(), cpu_us(peer.pids())
-    peer.run("curl", "-sS", "--fail", "--http1.1", "-o", "/dev/null", f"{peer.url}/big{mb}")
-    r["down_mb_s"] = mb / (time.monotonic() - t)
-    r["down_cpu_us_mb"] = (cpu_us(peer.pids()) - c) / mb
-    t, c = time.monotonic(), cpu_us(peer.pids())
-    peer.run("sh", "-c", f"head -c {mb}M /dev/zero | curl -sS --fail --http1.1 -H 'Expect:' -o /dev/null -T - {peer.url}/put")
-    r["up_mb_s"] = mb / (time.monotonic() - t)
-    r["up_cpu_us_mb"] = (cpu_us(peer.pids()) - c) / mb
-    if peer.name != "direct" and peer.name != "mitmproxy":
-        rest = private_mb(peer.pids())
-        n = 200 if o.quick else 1000
-        argv = ["python3", "-c", IDLE, host(peer), str(n)]
-        if peer.name == "brome":
-            p = peer.b.popen("exec", "-T", "s", "--", *argv, stdin=subprocess.PIPE)
-        else:
-            p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "SSL_CERT_FILE": str(peer.w.dir / "ca.pem")})
-        if p.stdout.readline() == b"held\n":
-            r["mb_idle"] = private_mb(peer.pids())
-            r["kb_connection"] = (r["mb_idle"] - rest) * 1024 / n
-        p.communicate(b"\n", timeout=60)
-    if peer.name == "brome":
-        times = []
-        for _ in range(10 if o.quick else 20):
-            t = time.monotonic()
-            peer.b("run", "--", "true", check=0)
-            times.append((time.monotonic() - t) * 1000)
-        r["session_ms"] = statistics.median(times)
-        r["mb_bromed"] = private_mb(peer.daemon)
+    if peer.pids():
+        r["mb_rest"] = private_mb(peer.pids())
+        for k, v in peer.groups().items():
+            r["mb_rest_" + k] = private_mb(v)
+    for name in o.parts:
+        watch = None
+        if o.perf and peer.pids():
+            out = pathlib.Path(o.perf) / f"{peer.name}-{name}.perf"
+            watch = subprocess.Popen(["perf", "record", "-q", "-g", "-F", "2000", "-o", out, "-p", ",".join(map(str, peer.pids()))], stderr=subprocess.DEVNULL)
+        PARTS[name](peer, o, r)
+        if watch:
+            watch.send_signal(signal.SIGINT)
+            watch.wait()
     return r
 
 
 ROWS = [("cpu_us_32", "CPU µs a request, 32 kept connections"), ("cpu_us_1", "CPU µs a request, 1 kept connection"), ("cpu_us_connection", "CPU µs a new connection"),
         ("cpu_us_name", "CPU µs a first-seen name"), ("requests_s_1", "requests/s, 1 connection"), ("requests_s_32", "requests/s, 32 connections"),
-        ("p50_us", "p50 µs at 100/s"), ("p99_us", "p99 µs at 100/s"), ("sse_ms", "first byte of a new connection's answer, ms"), ("down_mb_s", "down MB/s"), ("up_mb_s", "up MB/s"),
-        ("down_cpu_us_mb", "CPU µs a MB down"), ("up_cpu_us_mb", "CPU µs a MB up"), ("mb_rest", "private dirty MB at rest"), ("mb_idle", "… with 1,000 idle connections"),
-        ("kb_connection", "KB an idle connection"), ("session_ms", "ms a session's command, warm supervisor"), ("mb_bromed", "bromed, private dirty MB"), ("errors", "errors")]
+        ("p50_us", "p50 µs at 100 requests/s"), ("p99_us", "p99 µs at 100 requests/s"), ("sse_ms", "SSE: request to first byte, ms"), ("down_mb_s", "bulk down, MB/s"),
+        ("up_mb_s", "bulk up, MB/s"), ("down_cpu_us_mb", "CPU µs a MB down"), ("up_cpu_us_mb", "CPU µs a MB up"), ("mb_rest", "private dirty MB at rest"),
+        ("mb_idle", "private dirty MB with idle connections"), ("kb_connection", "KB an idle connection"), ("session_ms", "ms a session's command, warm supervisor"), ("errors", "errors")]
+
+
+def cell(v):
+    return f"{v:>12.1f}" if isinstance(v, float) else f"{str(v or '-'):>12}"
+
+
+def table(results):
+    names, both = list(results), {"brome", "haproxy"} <= set(results)
+    print(f"{'':46}" + "".join(f"{n:>12}" for n in names) + ("  brome/haproxy" if both else ""))
+    for key, text in ROWS:
+        cells = [results[n].get(key) for n in names]
+        if not any(c is not None for c in cells):
+            continue
+        h, b = (results.get(n, {}).get(key) for n in ("haproxy", "brome"))
+        print(f"{text:46}" + "".join(map(cell, cells)) + (f"{b / h:>15.2f}" if isinstance(h, float) and isinstance(b, float) and h else ""))
+    b = results.get("brome", {})
+    if b:
+        print(f"\n{'of brome':46}{'inner':>12}{'outer':>12}{'bromed':>12}")
+    for key, text in ROWS:
+        cells = [b.get(f"{key}_{g}") for g in ("inner", "outer", "bromed")]
+        if any(c is not None for c in cells):
+            print(f"{text:46}" + "".join(map(cell, cells)))
+
+
+def origin(w):
+    """One nginx behind every peer: small and large files, uploads that it reads to their end into memory, a stream of events."""
+    sink = w.dir / "www/sink"
+    sink.mkdir(parents=True)
+    W.sh("mount", "-t", "tmpfs", "-o", "mode=777", "none", sink)
+    w.start(sys.executable, "-c", EVENTS)
+    w.nginx(("allowed.example", "*.many.example"), extra=f"""
+            location /sink/ {{ dav_methods PUT; client_body_temp_path {sink}/t; client_body_buffer_size 128k; }}
+            location /sse {{ proxy_pass http://127.0.0.1:8081; proxy_buffering off; }}""")
+    w.listening("127.0.0.1", 8081)
+    for i in range(NAMES):
+        w.dns.set(f"n{i}.many.example", "203.0.113.10")
+    (w.dir / "www/small").write_text("x" * 1024)
+    for mb in (256, 1024):
+        with open(w.dir / f"www/big{mb}", "wb") as f:
+            f.truncate(mb << 20)
 
 
 def main():
@@ -316,40 +432,28 @@ def main():
     a.add_argument("brome")
     a.add_argument("--quick", action="store_true")
     a.add_argument("--only", default="")
+    a.add_argument("--parts", default=",".join(PARTS))
+    a.add_argument("--perf")
     a.add_argument("--json")
     o = a.parse_args()
+    o.parts = o.parts.split(",")
     os.environ["BROME_UNDER_TEST"] = os.path.abspath(o.brome)
     w = W.World(sniff=False)
     results = {}
     try:
-        w.nginx(("allowed.example", "*.many.example"), extra="location /put { return 200 ok; }")
-        for i in range(200):
-            w.dns.set(f"n{i}.many.example", "203.0.113.10")
-        (w.dir / "www/small").write_text("x" * 1024)
-        for mb in (256, 1024):
-            with open(w.dir / f"www/big{mb}", "wb") as f:
-                f.truncate(mb << 20)
+        origin(w)
         for cls in (Direct, Haproxy, NginxProxy, Mitm, BromeGate):
             if o.only and cls.name not in o.only.split(","):
                 continue
             try:
-                print(f"… {cls.name}", file=sys.stderr, flush=True)
+                start = time.monotonic()
                 results[cls.name] = measure(cls(w), o)
+                print(f"… {cls.name}: {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
             except W.Skip as e:
                 print(f"{cls.name}: {e}", file=sys.stderr)
     finally:
         w.close()
-    names = list(results)
-    print(f"{'':46}" + "".join(f"{n:>12}" for n in names) + ("   brome/haproxy" if {"brome", "haproxy"} <= set(names) else ""))
-    for key, text in ROWS:
-        cells = [results[n].get(key) for n in names]
-        if not any(c is not None for c in cells):
-            continue
-        line = f"{text:46}" + "".join(f"{c:>12.1f}" if isinstance(c, float) else f"{str(c or '-'):>12}" for c in cells)
-        h, b = results.get("haproxy", {}).get(key), results.get("brome", {}).get(key)
-        if isinstance(h, float) and isinstance(b, float) and h:
-            line += f"   {b / h:.2f}"
-        print(line)
+    table(results)
     if o.json:
         pathlib.Path(o.json).write_text(json.dumps(results, indent=1))
 
