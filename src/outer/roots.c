@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <openssl/asn1.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
@@ -45,6 +46,62 @@ static X509 *root_parse(const struct roots *r, const struct root *root)
         return x;
 }
 
+/* One value at *p of at most *n bytes: its content, or NULL when it is not of that tag. *p and *n go past it. */
+static const unsigned char *der_next(const unsigned char **p, long *n, int want, long *content)
+{
+        const unsigned char *at = *p;
+        int tag, class;
+
+        if (*n <= 0 || (ASN1_get_object(&at, content, &tag, &class, *n) & 0x81) || tag != want || class != V_ASN1_UNIVERSAL)
+                return NULL;
+        *n -= (at - *p) + *content;
+        *p = at + *content;
+        return at;
+}
+
+/* The subject out of a certificate's bytes: Certificate { TBSCertificate { [0] version, serial, signature, issuer, validity, subject … (RFC 5280 §4.1).
+ * Parsing whole certificates would cost each start of a door 30 ms, most of it for keys that nobody asks for. */
+static X509_NAME *subject_of(const unsigned char *p, long n)
+{
+        static const int before[] = { V_ASN1_INTEGER, V_ASN1_SEQUENCE, V_ASN1_SEQUENCE, V_ASN1_SEQUENCE };
+        const unsigned char *at;
+        long len;
+
+        if (!(p = der_next(&p, &n, V_ASN1_SEQUENCE, &len)) || (n = len, !(p = der_next(&p, &n, V_ASN1_SEQUENCE, &len))))
+                return NULL;
+        n = len;
+        if (n > 4 && p[0] == 0xa0) {
+                int tag, class;
+
+                at = p;
+                if (ASN1_get_object(&at, &len, &tag, &class, n) & 0x81)
+                        return NULL;
+                n -= (at - p) + len;
+                p = at + len;
+        }
+        for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++)
+                if (!der_next(&p, &n, before[i], &len))
+                        return NULL;
+        return d2i_X509_NAME(NULL, &p, n);
+}
+
+static X509_NAME *subject_at(const struct roots *r, const struct root *root)
+{
+        BIO *bio = BIO_new_mem_buf(r->map + root->at, (int)root->n);
+        char *name = NULL, *header = NULL;
+        unsigned char *der = NULL;
+        X509_NAME *subject = NULL;
+        long n;
+
+        if (bio && PEM_read_bio(bio, &name, &header, &der, &n) == 1)
+                subject = subject_of(der, n);
+        OPENSSL_free(name);
+        OPENSSL_free(header);
+        OPENSSL_free(der);
+        BIO_free(bio);
+        return subject;
+}
+
 /* One pass over the bundle: where each certificate stands and whose it is. Nothing parsed is kept. */
 static void roots_index(struct roots *r)
 {
@@ -54,18 +111,18 @@ static void roots_index(struct roots *r)
         while (r->count < TLS_ROOTS_MAX && (p = memmem(p, (size_t)(stop - p), begin, sizeof(begin) - 1))) {
                 struct root *root = &r->root[r->count];
                 const char *q = memmem(p, (size_t)(stop - p), end, sizeof(end) - 1);
-                X509 *x;
+                X509_NAME *subject;
 
                 if (!q)
                         break;
                 q += sizeof(end) - 1;
                 *root = (struct root){ .at = (uint32_t)(p - r->map), .n = (uint32_t)(q - p) };
-                x = root_parse(r, root);
-                if (x) {
-                        root->subject_hash = X509_NAME_hash_ex(X509_get_subject_name(x), NULL, NULL, NULL);
+                subject = subject_at(r, root);
+                if (subject) {
+                        root->subject_hash = X509_NAME_hash_ex(subject, NULL, NULL, NULL);
                         r->count++;
                 }
-                X509_free(x);
+                X509_NAME_free(subject);
                 p = q;
         }
         ERR_clear_error();
