@@ -80,6 +80,20 @@ static int wrap_rules(struct slice rules, struct buf *out)
         return buf_add_str(out, "\n}\n");
 }
 
+/* A line was put in front of theirs. */
+static void unwrap_lines(struct diags *d)
+{
+        for (size_t i = 0; i < d->count; i++)
+                if (d->list[i].line > 1)
+                        d->list[i].line--;
+}
+
+void local_lint(const struct policy *p, struct diags *warnings)
+{
+        policy_lint(p, warnings);
+        unwrap_lines(warnings);
+}
+
 struct policy *local_rules(const char *file, struct diags *errors, struct err *err)
 {
         struct buf text, whole;
@@ -90,10 +104,7 @@ struct policy *local_rules(const char *file, struct diags *errors, struct err *e
         if (local_read(file, &text, err) == 0 && wrap_rules(buf_slice(&text), &whole) == 0) {
                 p = policy_parse(buf_slice(&whole), file, errors);
                 if (!p)
-                        /* A line was put in front of theirs. */
-                        for (size_t i = 0; i < errors->count; i++)
-                                if (errors->list[i].line > 1)
-                                        errors->list[i].line--;
+                        unwrap_lines(errors);
         }
         buf_fini(&text);
         buf_fini(&whole);
@@ -114,7 +125,7 @@ int cmd_rules_check(struct cli *cli, int argc, char **argv)
         p = local_rules(argv[at], &errors, &err);
         if (!p)
                 return errors.count ? local_diags(&errors) : cli_fail(EXIT_CONFIG_, "%s", err.text);
-        policy_lint(p, &warnings);
+        local_lint(p, &warnings);
         if (warnings.total)
                 local_diags(&warnings);
         printf("%s: good: %zu rule%s\n", argv[at], policy_rule_count(p), policy_rule_count(p) == 1 ? "" : "s");

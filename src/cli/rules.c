@@ -230,7 +230,7 @@ static int edit_loop(struct cli *cli, const char *workspace, const char *path, c
                                 return EXIT_CONFIG_;
                         continue;
                 }
-                policy_lint(p, &errors);
+                local_lint(p, &errors);
                 policy_free(p);
                 if (errors.total)
                         local_diags(&errors);
