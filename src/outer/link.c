@@ -423,7 +423,7 @@ static void link_flush(void *ctx)
         /* Appending to what the socket does not take would only move bytes about. */
         while (!l->broken && !l->blocked) {
                 const uint8_t *p;
-                ssize_t n;
+                ssize_t n = 0;
 
                 while (buf_len(&l->out) < LINK_OUT_BYTES && (n = nghttp2_session_mem_send(l->session, &p)) > 0)
                         if (buf_add(&l->out, p, (size_t)n) < 0) {
