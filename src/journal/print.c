@@ -342,7 +342,7 @@ int print_verify(struct buf *out, enum print_form form, const struct verify_resu
         struct json_writer w;
 
         if (form != PRINT_JSON)
-                return buf_addf(out, "%s: %" PRIu64 " records, %" PRIu64 " removed by quotas, %" PRIu64 " lost, %" PRIu64 " findings\n",
+                return buf_addf(out, "%s: %" PRIu64 " records, %" PRIu64 " removed with an anchor, %" PRIu64 " lost, %" PRIu64 " findings\n",
                                 v->findings ? "the journal is not whole" : "the journal is whole", v->records, v->pruned, v->lost, v->findings);
         json_begin(&w, out);
         json_flag(&w, "whole", v->findings == 0);
