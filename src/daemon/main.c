@@ -118,7 +118,7 @@ static int open_signals(struct daemon *d)
 {
         static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
 
-        signal(SIGPIPE, SIG_IGN);
+        sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
         for (size_t i = 0; i < 3; i++) {
                 signal_events[i] = evsignal_new(d->base, numbers[i], on_signal, d);
                 if (!signal_events[i] || event_add(signal_events[i], NULL) < 0)

@@ -104,7 +104,7 @@ static void become(const char *path, const char *file, int *fds, size_t count, i
             close_range(CHANNEL + (unsigned)count + 1, ~0U, 0) < 0)
                 return;
         build_env(env);
-        signal(SIGPIPE, SIG_DFL);
+        sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
         sigprocmask(SIG_SETMASK, &none, NULL);
         execve(path, argv, env);
 }
@@ -313,7 +313,7 @@ static int open_signals(void)
         sigaddset(&set, SIGINT);
         sigaddset(&set, SIGTERM);
         sigaddset(&set, SIGHUP);
-        signal(SIGPIPE, SIG_IGN);
+        sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
         return sigprocmask(SIG_BLOCK, &set, NULL) < 0 ? -1 : signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
