@@ -196,7 +196,7 @@ static void check_folders(struct finding *f) { check_runtime(f, doctor_paths); }
 
 static void check_programs(struct finding *f)
 {
-        static const char *const programs[] = { "bromed", "brome-spawn", "brome-launch", "brome-inner", "brome-outer", "brome-guest" };
+        static const char *const programs[] = { "bromed", "brome-spawn", "brome-launch", "brome-inner", "brome-outer", "brome-guest", "brome-sweep" };
         struct err err = ERR_INIT;
         char path[PATH_MAX];
 
@@ -205,7 +205,7 @@ static void check_programs(struct finding *f)
                         bad(f, LEVEL_NO, err.text, "install brome again (meson install), or set BROME_LIBEXEC");
                         return;
                 }
-        good(f, "all six are there");
+        good(f, "all are there");
 }
 
 /* The proof: a workspace that runs `true`. */
