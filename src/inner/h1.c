@@ -227,7 +227,8 @@ static int begin(struct h1 *h)
 {
         h->x = exchange_new(h->f->door, EXCHANGE_HTTP, &h1_leg, h);
         if (!h->x) {
-                flow_close(h->f, true);
+                struct refusal r = refusal_of(REASON_TOO_MANY_STREAMS);
+                flow_refuse(h->f, &r);
                 return -1;
         }
         h->x->protocol = "http/1.1";

@@ -21,6 +21,7 @@ struct h2 {
         nghttp2_session *session;
         TAILQ_HEAD(, h2_stream) streams;
         unsigned control_frames; /* since the last tick */
+        unsigned faults;         /* resets that the peer made us send, since the last tick */
         bool ending;             /* GOAWAY is on its way: closed once it is sent */
         int64_t deadline_ms;     /* retired: closed when its streams are answered, at the latest then; 0: not */
 };
@@ -227,6 +228,16 @@ static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
         return id ? nghttp2_session_get_stream_user_data(session, id) : NULL;
 }
 
+/* Not admitted, nothing was done: the client may try again (RFC 9113 §8.7). */
+static int not_admitted(struct h2 *h, int32_t id)
+{
+        struct refusal r = refusal_of(REASON_TOO_MANY_STREAMS);
+        struct flow *f = h->f;
+
+        events_flow(f->door, door_id(f->door), "h2", &f->to, FLOW_TCP, &f->verdict, &r);
+        return nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
         struct h2 *h = user;
@@ -247,8 +258,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
                 if (s && s->x)
                         exchange_end(s->x);
                 free(s);
-                /* Not admitted, nothing was done: the client may try again (RFC 9113 §8.7). */
-                return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
+                return not_admitted(h, frame->hd.stream_id);
         }
         s->h = h;
         s->id = frame->hd.stream_id;
@@ -353,6 +363,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         case NGHTTP2_DATA:
                 if (s && s->x && end_stream)
                         exchange_send_end(s->x, NULL);
+                else if (!end_stream && frame->hd.length == 0)
+                        h->control_frames++;
                 break;
         case NGHTTP2_PRIORITY:
         case NGHTTP2_PING:
@@ -360,7 +372,28 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
                 h->control_frames++;
                 break;
         }
-        return h->control_frames > H2_IDLE_FRAMES ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+        return h->control_frames > H2_IDLE_FRAMES || h->faults > H2_FAULTS ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+/* SECURITY: a peer that spoils its streams (a window beyond its end, a body that lies) makes us reset them, past the limit on its own resets. */
+static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+        struct h2 *h = user;
+
+        (void)session;
+        if (frame->hd.type != NGHTTP2_RST_STREAM)
+                return 0;
+        switch (frame->rst_stream.error_code) {
+        case NGHTTP2_PROTOCOL_ERROR:
+        case NGHTTP2_FLOW_CONTROL_ERROR:
+        case NGHTTP2_STREAM_CLOSED:
+        case NGHTTP2_FRAME_SIZE_ERROR:
+                h->faults++;
+                break;
+        default:
+                break;
+        }
+        return 0;
 }
 
 static void send_up(struct h2_stream *s, struct slice data)
@@ -521,7 +554,7 @@ static void h2_tick(struct flow *f, int64_t now_ms)
 {
         struct h2 *h = f->state_of_server;
 
-        h->control_frames = 0;
+        h->control_frames = h->faults = 0;
         if (h->deadline_ms && now_ms >= h->deadline_ms)
                 flow_close(f, true);
 }
@@ -539,6 +572,7 @@ static nghttp2_session *server_session(struct h2 *h)
         nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
         nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
         nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
+        nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_sent);
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
         nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
         nghttp2_option_set_no_auto_window_update(opt, 1);

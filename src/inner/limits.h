@@ -47,10 +47,11 @@ enum {
         H2_WINDOW = 8 * 1024 * 1024, /* a few stuck uploads do not stop the rest */
         H2_DISCARD_BYTES = 1024 * 1024, /* of a refused request's body, before its stream is reset */
         H2_RESET_BURST = 512, H2_RESET_RATE = 64, /* stream resets of the peer: then GOAWAY (CVE-2023-44487) */
+        H2_FAULTS = 64,           /* streams a second that the peer's own frames spoil: a reset of ours costs as much as one of its (CVE-2025-8671) */
         H2_CONTINUATIONS = 8,     /* one head is at most 64 KB: 5 frames */
         H2_OUTBOUND_ACKS = 256,   /* unread PING and SETTINGS answers */
         H2_SETTINGS = 16,         /* entries of one SETTINGS frame */
-        H2_IDLE_FRAMES = 1024,    /* control frames a connection may send for each request it makes */
+        H2_IDLE_FRAMES = 1024,    /* control frames and empty DATA frames a second */
 
         /* Names and certificates */
         NAMES_MAX = 65536,        /* docs/CONTROL.md */
