@@ -344,7 +344,7 @@ static pid_t spawn(const char *program, const char *proxy, const char *no_proxy)
 
 static void read_events(void)
 {
-        struct event e;
+        struct event_record e;
         size_t used;
         uint8_t *p = buf_reserve(&event_buf, 65536);
         ssize_t n = recv(events_fd, p, 65536, MSG_DONTWAIT);
