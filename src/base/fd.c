@@ -127,7 +127,7 @@ static int sync_folder(const char *path)
         return rc;
 }
 
-int fd_write_file(const char *path, mode_t mode, const void *p, size_t n, struct err *err)
+static int replace(const char *path, mode_t mode, const void *p, size_t n, bool sync, struct err *err)
 {
         char tmp[PATH_MAX];
         int fd;
@@ -137,14 +137,14 @@ int fd_write_file(const char *path, mode_t mode, const void *p, size_t n, struct
         fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
         if (fd < 0)
                 return err_sys(err, errno, "%s", tmp);
-        if (fd_write_all(fd, p, n) < 0 || fsync(fd) < 0) {
+        if (fd_write_all(fd, p, n) < 0 || (sync && fsync(fd) < 0)) {
                 int e = errno;
                 fd_close(&fd);
                 unlink(tmp);
                 return err_sys(err, e, "%s", tmp);
         }
         fd_close(&fd);
-        if (rename(tmp, path) < 0 || sync_folder(path) < 0) {
+        if (rename(tmp, path) < 0 || (sync && sync_folder(path) < 0)) {
                 int e = errno;
                 unlink(tmp);
                 return err_sys(err, e, "%s", path);
@@ -178,6 +178,10 @@ no_memory:
         errno = ENOMEM;
         return -1;
 }
+
+int fd_write_file(const char *path, mode_t mode, const void *p, size_t n, struct err *err) { return replace(path, mode, p, n, true, err); }
+
+int fd_write_file_unsynced(const char *path, mode_t mode, const void *p, size_t n, struct err *err) { return replace(path, mode, p, n, false, err); }
 
 int fd_mkdirs(const char *path, mode_t mode, struct err *err)
 {

@@ -23,6 +23,8 @@ int fd_write_all(int fd, const void *p, size_t n) __attribute__((warn_unused_res
 int fd_send_after(int fd, struct buf *queued, struct slice head, struct slice body) __attribute__((warn_unused_result));
 /* Replaces path with the bytes: temporary file, fsync, rename, fsync of the folder. */
 int fd_write_file(const char *path, mode_t mode, const void *p, size_t n, struct err *err) __attribute__((warn_unused_result));
+/* The same without waiting for the disk: for what a crash of the machine may lose. */
+int fd_write_file_unsynced(const char *path, mode_t mode, const void *p, size_t n, struct err *err) __attribute__((warn_unused_result));
 /* mkdir -p with mode for what it makes. */
 int fd_mkdirs(const char *path, mode_t mode, struct err *err) __attribute__((warn_unused_result));
 

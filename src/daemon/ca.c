@@ -66,7 +66,7 @@ static X509 *make_certificate(EVP_PKEY *key, const char *workspace)
         return cert;
 }
 
-static int write_pem(const char *path, EVP_PKEY *key, X509 *cert, struct err *err)
+static int write_pem(const char *path, EVP_PKEY *key, X509 *cert, bool kept, struct err *err)
 {
         BIO *bio = BIO_new(key ? BIO_s_secmem() : BIO_s_mem());
         char *p = NULL;
@@ -75,12 +75,15 @@ static int write_pem(const char *path, EVP_PKEY *key, X509 *cert, struct err *er
 
         if (bio && (key ? PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) : PEM_write_bio_X509(bio, cert)))
                 n = BIO_get_mem_data(bio, &p);
-        rc = n > 0 ? fd_write_file(path, 0600, p, (size_t)n, err) : err_set(err, "%s: OpenSSL could not write it", path);
+        if (n <= 0)
+                rc = err_set(err, "%s: OpenSSL could not write it", path);
+        else
+                rc = kept ? fd_write_file(path, 0600, p, (size_t)n, err) : fd_write_file_unsynced(path, 0600, p, (size_t)n, err);
         BIO_free(bio);
         return rc;
 }
 
-static int make(const char *key_path, const char *cert_path, const char *workspace, struct err *err)
+static int make(const char *key_path, const char *cert_path, const char *workspace, bool kept, struct err *err)
 {
         EVP_PKEY *key = EVP_EC_gen("P-256");
         X509 *cert = key ? make_certificate(key, workspace) : NULL;
@@ -89,8 +92,8 @@ static int make(const char *key_path, const char *cert_path, const char *workspa
         /* The key first: a certificate without its key is replaced next time, a key without a certificate too. */
         if (!cert)
                 err_set(err, "OpenSSL could not make the certificate authority of workspace %s", workspace);
-        else if (write_pem(key_path, key, NULL, err) == 0)
-                rc = write_pem(cert_path, NULL, cert, err);
+        else if (write_pem(key_path, key, NULL, kept, err) == 0)
+                rc = write_pem(cert_path, NULL, cert, kept, err);
         X509_free(cert);
         EVP_PKEY_free(key);
         return rc;
@@ -122,12 +125,12 @@ static int usable(const char *key_path, const char *cert_path)
         return ok;
 }
 
-int ca_ensure(const char *folder, const char *workspace, struct err *err)
+int ca_ensure(const char *folder, const char *workspace, bool kept, struct err *err)
 {
         char key_path[PATH_MAX], cert_path[PATH_MAX];
 
         if (snprintf(key_path, sizeof(key_path), "%s/ca.key", folder) >= (int)sizeof(key_path) ||
             snprintf(cert_path, sizeof(cert_path), "%s/ca.pem", folder) >= (int)sizeof(cert_path))
                 return err_set(err, "%s is too long a path", folder);
-        return usable(key_path, cert_path) ? 0 : make(key_path, cert_path, workspace, err);
+        return usable(key_path, cert_path) ? 0 : make(key_path, cert_path, workspace, kept, err);
 }

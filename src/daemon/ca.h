@@ -4,6 +4,7 @@
 #define BROME_DAEMON_CA_H
 
 #include "base/err.h"
+#include <stdbool.h>
 
 enum {
         CA_YEARS = 10,
@@ -11,8 +12,8 @@ enum {
         CA_RENEW_DAYS = 30,   /* renewed at a session's start when it ends within this time */
 };
 
-/* Makes sure that <folder>/ca.key (0600, PKCS#8 PEM) and <folder>/ca.pem are there, belong together and last; makes both new otherwise.
- * 0 or -1. */
-int ca_ensure(const char *folder, const char *workspace, struct err *err) __attribute__((warn_unused_result));
+/* Makes sure that <folder>/ca.key (0600, PKCS#8 PEM) and <folder>/ca.pem are there, belong together and last; makes both new otherwise,
+ * on the disk before it returns when `kept` (a throw-away workspace does not outlive the machine). 0 or -1. */
+int ca_ensure(const char *folder, const char *workspace, bool kept, struct err *err) __attribute__((warn_unused_result));
 
 #endif

@@ -343,7 +343,7 @@ static int prepare_folder(struct workspace *ws, struct err *err)
                 return -1;
         if (mark(ws, SESSION_RUNNING_MARK, true) < 0 || (ws->remove_folder && mark(ws, SESSION_THROW_AWAY_MARK, true) < 0))
                 return err_sys(err, errno, "%s", ws->folder);
-        return ca_ensure(ws->folder, ws->name, err);
+        return ca_ensure(ws->folder, ws->name, !ws->remove_folder, err);
 }
 
 static int prepare(struct session *s, int *policy, enum request_error *code, struct err *err)

@@ -89,7 +89,7 @@ static int fill_usr(const struct rootfs *r, struct err *err)
                 return rc;
         buf_init(&pem, 0);
         state_path(path, r, "system/usr/upper/local/share/ca-certificates/brome.crt");
-        if (fd_read_all(r->plan->ca_cert, &pem, 65536, err) < 0 || fd_write_file(path, 0644, buf_slice(&pem).p, buf_len(&pem), err) < 0 ||
+        if (fd_read_all(r->plan->ca_cert, &pem, 65536, err) < 0 || fd_write_file_unsynced(path, 0644, buf_slice(&pem).p, buf_len(&pem), err) < 0 ||
             (lchown(path, r->ids->base, r->ids->base) < 0 && err_sys(err, errno, "%s", path) < 0))
                 rc = -1;
         buf_fini(&pem);

@@ -55,11 +55,11 @@ static void made_and_kept(void **state)
         struct stat st;
 
         (void)state;
-        assert_int_equal(ca_ensure(folder, "w", &err), 0);
+        assert_int_equal(ca_ensure(folder, "w", false, &err), 0);
         assert_int_equal(stat(key, &st), 0);
         assert_int_equal(st.st_mode & 0777, 0600);
         slurp(cert, &a);
-        assert_int_equal(ca_ensure(folder, "w", &err), 0);
+        assert_int_equal(ca_ensure(folder, "w", true, &err), 0);
         slurp(cert, &b);
         assert_true(same(&a, &b));
         buf_fini(&a);
@@ -75,7 +75,7 @@ static void contents(void **state)
         int days, seconds;
 
         (void)state;
-        assert_int_equal(ca_ensure(folder, "w", &err), 0);
+        assert_int_equal(ca_ensure(folder, "w", true, &err), 0);
         f = fopen(cert, "r");
         x = PEM_read_X509(f, NULL, NULL, NULL);
         fclose(f);
@@ -98,18 +98,18 @@ static void replaced(void **state)
         struct buf a, b;
 
         (void)state;
-        assert_int_equal(ca_ensure(folder, "w", &err), 0);
+        assert_int_equal(ca_ensure(folder, "w", true, &err), 0);
         slurp(cert, &a);
         /* A key that is not its own. */
         assert_int_equal(unlink(key), 0);
-        assert_int_equal(ca_ensure(folder, "w", &err), 0);
+        assert_int_equal(ca_ensure(folder, "w", true, &err), 0);
         slurp(cert, &b);
         assert_false(same(&a, &b));
         buf_fini(&a);
         buf_fini(&b);
         assert_int_equal(truncate(cert, 20), 0);
-        assert_int_equal(ca_ensure(folder, "w", &err), 0);
-        assert_int_equal(ca_ensure("/nonexistent", "w", &err), -1);
+        assert_int_equal(ca_ensure(folder, "w", true, &err), 0);
+        assert_int_equal(ca_ensure("/nonexistent", "w", true, &err), -1);
 }
 
 int main(void)
