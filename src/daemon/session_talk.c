@@ -321,8 +321,10 @@ static bool heard_freeze(struct program *p, struct chan_msg *msg)
                 workspace_state(ws, WS_FROZEN, ok ? "frozen by request" : "its flows are refused, its processes could not be stopped");
         else if (ok)
                 workspace_state(ws, WS_RUNNING, "thawed by request");
-        if (!freeze && ok)
+        if (!freeze && ok) {
+                program_send(launch(s), json_pack("{s:s}", "op", "open"), NULL, 0);
                 tell_inner(s, false);
+        }
         reply_done(ws->daemon, &s->freeze_waits);
         return true;
 }
@@ -440,8 +442,11 @@ void session_freeze(struct workspace *ws, bool freeze, struct reply reply)
         }
         s->freeze_waits = reply;
         *(freeze ? &s->freezing : &s->thawing) = true;
-        if (freeze)
+        if (freeze) {
                 tell_inner(s, true); /* flows first: a stopped guest holds nothing open */
+                /* SECURITY: closed at the gateway too; that does not rest on the inner door. */
+                program_send(launch(s), json_pack("{s:s}", "op", "shut"), NULL, 0);
+        }
         program_send(launch(s), json_pack("{s:s}", "op", freeze ? "freeze" : "thaw"), NULL, 0);
 }
 

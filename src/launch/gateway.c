@@ -33,7 +33,10 @@
 #endif
 
 enum {
-        LINK_INDEX = 88, /* the same on both ends; fixed, so that nobody has to ask (tunnel modules may add links with small numbers) */
+        /* Fixed, so that nobody has to ask (tunnel modules may add links with small numbers). Different on both ends: where an end's number is
+         * its peer's, the kernel takes it for a link without a peer and is up to a second late to see that it is up. */
+        GATE_INDEX = 88,
+        GUEST_INDEX = 89,
         LOOPBACK_INDEX = 1,
         MARK = 1,
         TABLE = 100,
@@ -155,26 +158,33 @@ static int guest_namespace(struct gateway *g, struct err *err)
         return rtnl_up(g->guest_rtnl, LOOPBACK_INDEX) < 0 ? err_sys(err, errno, "cannot raise the loopback link") : 0;
 }
 
-static int address_end(int rtnl, const char *own4, const char *own6, const char *peer4, const char *peer6, const uint8_t *peer_mac, bool route)
+static int address_end(int rtnl, const char *own4, const char *own6, const char *peer4, const char *peer6, const uint8_t *peer_mac, bool guest)
 {
         uint8_t a4[4], a6[16], p4[4], p6[16];
+        int link = guest ? GUEST_INDEX : GATE_INDEX;
 
         if (inet_pton(AF_INET, own4, a4) != 1 || inet_pton(AF_INET6, own6, a6) != 1 || inet_pton(AF_INET, peer4, p4) != 1 || inet_pton(AF_INET6, peer6, p6) != 1)
                 return -1;
-        if (rtnl_address(rtnl, LINK_INDEX, AF_INET, a4, 24) < 0 || rtnl_address(rtnl, LINK_INDEX, AF_INET6, a6, 64) < 0 || rtnl_up(rtnl, LINK_INDEX) < 0)
+        /* To the guest everything is behind the gateway: also a neighbour's address that does not exist is refused, not waited for. */
+        if (rtnl_address(rtnl, link, AF_INET, a4, guest ? 32 : 24) < 0 || rtnl_address(rtnl, link, AF_INET6, a6, guest ? 128 : 64) < 0 ||
+                rtnl_up(rtnl, link) < 0)
                 return -1;
-        if (rtnl_neighbour(rtnl, LINK_INDEX, AF_INET, p4, peer_mac) < 0 || rtnl_neighbour(rtnl, LINK_INDEX, AF_INET6, p6, peer_mac) < 0)
+        if (rtnl_neighbour(rtnl, link, AF_INET, p4, peer_mac) < 0 || rtnl_neighbour(rtnl, link, AF_INET6, p6, peer_mac) < 0)
                 return -1;
-        if (!route)
+        if (!guest)
                 return 0;
-        return rtnl_default_route(rtnl, LINK_INDEX, AF_INET, p4) < 0 || rtnl_default_route(rtnl, LINK_INDEX, AF_INET6, p6) < 0 ? -1 : 0;
+        return rtnl_default_route(rtnl, link, AF_INET, p4) < 0 || rtnl_default_route(rtnl, link, AF_INET6, p6) < 0 ? -1 : 0;
 }
 
 static int wire(const struct gateway *g, int rtnl)
 {
-        struct rtnl_end here = { GATEWAY_LINK, LINK_INDEX, gate_mac }, there = { GATEWAY_GUEST_LINK, LINK_INDEX, guest_mac };
+        struct rtnl_end here = { GATEWAY_LINK, GATE_INDEX, gate_mac }, there = { GATEWAY_GUEST_LINK, GUEST_INDEX, guest_mac };
 
         if (rtnl_up(rtnl, LOOPBACK_INDEX) < 0 || rtnl_veth(rtnl, &here, &there, g->guest_netns, GATEWAY_MTU) < 0)
+                return -1;
+        /* IPv6 has no use for an address on a link that is not yet running: both ends first. */
+        if (rtnl_up(rtnl, GATE_INDEX) < 0 || rtnl_up(g->guest_rtnl, GUEST_INDEX) < 0 || rtnl_running(rtnl, GATE_INDEX) < 0 ||
+                rtnl_running(g->guest_rtnl, GUEST_INDEX) < 0)
                 return -1;
         if (address_end(rtnl, GATEWAY_V4, GATEWAY_V6, GATEWAY_GUEST_V4, GATEWAY_GUEST_V6, guest_mac, false) < 0)
                 return -1;

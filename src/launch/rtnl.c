@@ -12,7 +12,10 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { RUNNING_PAUSE_US = 500, RUNNING_TRIES = 10000 }; /* 5 s: the kernel rests a second between two looks at its links */
 
 struct request {
         union {
@@ -119,6 +122,31 @@ int rtnl_up(int fd, int index)
         return run(fd, &r);
 }
 
+int rtnl_running(int fd, int index)
+{
+        static const struct timespec pause = { 0, RUNNING_PAUSE_US * 1000 };
+        struct ifinfomsg i = { .ifi_family = AF_UNSPEC, .ifi_index = index };
+        union { struct nlmsghdr head; uint8_t bytes[8192]; } answer; /* a link with all its attributes */
+        const struct ifinfomsg *found = NLMSG_DATA(&answer.head);
+        struct request r;
+
+        for (int tries = 0; tries < RUNNING_TRIES; tries++) {
+                begin(&r, RTM_GETLINK, 0, &i, sizeof(i));
+                r.head.nlmsg_flags = NLM_F_REQUEST; /* the link itself is the answer */
+                if (send(fd, &r, r.head.nlmsg_len, 0) < 0)
+                        return -1;
+                if (recv(fd, &answer, sizeof(answer), 0) < (ssize_t)NLMSG_LENGTH(sizeof(*found)) || answer.head.nlmsg_type != RTM_NEWLINK) {
+                        errno = EPROTO;
+                        return -1;
+                }
+                if (found->ifi_flags & IFF_RUNNING)
+                        return 0;
+                nanosleep(&pause, NULL);
+        }
+        errno = ETIMEDOUT;
+        return -1;
+}
+
 int rtnl_address(int fd, int index, int family, const void *address, uint8_t prefix)
 {
         struct request r;
@@ -156,7 +184,8 @@ static int route(int fd, const struct rtmsg *m, int index, const void *gateway, 
 
 int rtnl_default_route(int fd, int index, int family, const void *gateway)
 {
-        struct rtmsg m = { .rtm_family = (uint8_t)family, .rtm_protocol = RTPROT_STATIC, .rtm_scope = RT_SCOPE_UNIVERSE, .rtm_type = RTN_UNICAST };
+        struct rtmsg m = { .rtm_family = (uint8_t)family, .rtm_protocol = RTPROT_STATIC, .rtm_scope = RT_SCOPE_UNIVERSE, .rtm_type = RTN_UNICAST,
+                            .rtm_flags = RTNH_F_ONLINK }; /* no route leads to the gateway itself */
 
         return route(fd, &m, index, gateway, RT_TABLE_MAIN);
 }
