@@ -39,8 +39,8 @@ def main():
         traceback.print_exc(file=sys.stdout)
         print(f"not ok {prefix}: could not be set up", flush=True)
     finally:
-        if w:
-            w.close()
+        for each in world_module.World.made or ([w] if w else []):
+            each.close()
     sys.stdout.flush()
     os._exit(1 if failed else 0)
 

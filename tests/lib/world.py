@@ -217,7 +217,10 @@ class Recorder:
 
 
 class World:
+    made = []  # also one whose set-up failed half way
+
     def __init__(self, sniff=True):
+        World.made.append(self)
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="brome-world-", dir=os.environ.get("BROME_TEST_TMP", "/tmp")))
         self.dir.chmod(0o755)
         self.children, self.bromes = [], []
