@@ -295,13 +295,16 @@ def packets(l, door):
     def frame(data, src=mac[1], kind=b"\x08\0"): packet.send(mac[0] + src + kind + data)
     drain()
     frame(ip(17, udp, frag=0x2000)); frame(ip(17, udp, frag=0x0001)); frame(ip(17, udp, src="10.88.0.9")); frame(ip(17, udp, src="127.0.0.1")); frame(ip(17, udp, src="10.88.0.1"))
-    frame(ip(17, udp, options=b"\x83\x07\x04\x0a\x58\0\x01\0")); frame(ip(17, udp), src=b"\x02\0\0\0\0\x05"); frame(ip(17, udp, options=b"\x01\x01\x01\0"))
+    frame(ip(17, udp, options=b"\x83\x07\x04\x0a\x58\0\x01\0")); frame(ip(17, udp), src=b"\x02\0\0\0\0\x05")
     v6 = lambda src, nh, body: struct.pack("!IHBB", 0x60000000, len(body), nh, 64) + socket.inet_pton(socket.AF_INET6, src) + socket.inet_pton(socket.AF_INET6, "2001:db8::5") + body
     g = "fd62:726f:6d65::2"
     for p in (v6("fe80::1", 17, udp), v6("2001:db8::1", 17, udp), v6(g, 44, struct.pack("!BBHI", 17, 0, 1, 9) + udp), v6(g, 43, b"\x11\0\0\0\0\0\0\0" + udp), v6(g, 60, b"\x11\0\x01\x04\0\0\0\0" + udp), v6(g, 0, b"\x11\0\x01\x04\0\0\0\0" + udp)):
         frame(p, kind=b"\x86\xdd")
     time.sleep(0.3)
-    check("fragments, options, source routes, foreign sources and MACs are dropped", len(door.udp_seen) == before and not told(icmp, 20, {(3, 3), (3, 13)}), door.udp_seen[before:])
+    check("fragments, source routes, foreign sources and MACs are dropped", len(door.udp_seen) == before and not told(icmp, 20, {(3, 3), (3, 13)}), door.udp_seen[before:])
+    drain(); frame(ip(17, udp, options=b"\x01\x01\x01\0"))
+    check("other options are refused at once", told(icmp, 20, {(3, 3)}), door.udp_seen[before:])
+    check("and not let in", len(door.udp_seen) == before, door.udp_seen[before:])
     frame(ip(17, udp))
     for _ in range(100):
         if len(door.udp_seen) == before: time.sleep(0.03)
