@@ -31,7 +31,7 @@ static enum wire_step h1_line(struct h1_reader *r, struct slice in, size_t *n, e
 {
         enum wire_reason over;
         size_t room = h1_room(r, &over);
-        const uint8_t *p = in.p + r->line;
+        const uint8_t *p = slice_skip(in, r->line).p; /* of no bytes yet: NULL, to which nothing may be added */
         size_t avail = in.n - r->line, search = avail < room + 2 ? avail : room + 2, from = r->scan;
         const uint8_t *lf = search > from ? memchr(p + from, '\n', search - from) : NULL;
         size_t end = lf ? (size_t)(lf - p) : search;
