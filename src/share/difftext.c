@@ -14,9 +14,9 @@ enum { CONTEXT = 3, LINE_BYTES = 4096 /* of a line that are shown */, PIECE_BYTE
 
 struct side {
         struct buf text;
-        struct slice *lines;
+        struct slice *lines; /* with their newlines: a last line without one is not the same as one with it */
         size_t count;
-        bool exists, no_newline, is_text;
+        bool exists, is_text;
 };
 struct edits { /* one byte a line of either side: kept or not */
         uint8_t *gone, *come;
@@ -34,9 +34,8 @@ static int side_lines(struct side *s)
                         s->is_text = false;
                         return 0;
                 }
-                s->no_newline = at < 0;
-                s->lines[s->count++] = slice_first(rest, at < 0 ? rest.n : (size_t)at);
-                rest = slice_skip(rest, at < 0 ? rest.n : (size_t)at + 1);
+                s->lines[s->count++] = slice_first(rest, at < 0 ? rest.n : (size_t)at + 1);
+                rest = slice_skip(rest, s->lines[s->count - 1].n);
         }
         return 0;
 }
@@ -121,12 +120,6 @@ static int find_edits(const struct side *a, const struct side *b, struct edits *
                 n--;
                 m--;
         }
-        /* the same line with and without its newline is not the same */
-        if (a->no_newline != b->no_newline && n == from && m == from && a->count > 0 && b->count > 0) {
-                e->gone[a->count - 1] = 1;
-                e->come[b->count - 1] = 1;
-                return 0;
-        }
         int r = myers(a, b, from, n - from, m - from, e);
         if (r == 0) {
                 memset(e->gone + from, 1, n - from);
@@ -136,11 +129,11 @@ static int find_edits(const struct side *a, const struct side *b, struct edits *
 }
 
 /* Tabs and backslashes as they are: they do no harm, and code is full of them. */
-static int add_line(struct buf *out, char sign, struct slice line, bool no_newline)
+static int add_line(struct buf *out, char sign, struct slice line)
 {
         char shown[8 * PIECE_BYTES + 8];
-        bool cut = line.n > LINE_BYTES;
-        line = slice_first(line, LINE_BYTES);
+        bool newline = slice_ends(line, SLICE_LIT("\n")), cut = line.n > LINE_BYTES + newline;
+        line = slice_first(slice_first(line, line.n - newline), LINE_BYTES);
         int r = buf_add(out, &sign, 1);
         while (line.n > 0 && r == 0) {
                 size_t n = 0;
@@ -159,7 +152,7 @@ static int add_line(struct buf *out, char sign, struct slice line, bool no_newli
         }
         if (r == 0 && cut)
                 r = buf_add_str(out, "…");
-        return r == 0 && buf_add_str(out, no_newline ? "\n\\ No newline at end of file\n" : "\n") == 0 ? 0 : -1;
+        return r == 0 && buf_add_str(out, newline ? "\n" : "\n\\ No newline at end of file\n") == 0 ? 0 : -1;
 }
 
 /* One hunk from lines i, k on; leaves them behind it. */
@@ -186,9 +179,7 @@ static int add_hunk(struct buf *out, const struct side *a, const struct side *b,
         int r = buf_addf(out, "@@ -%zu,%zu +%zu,%zu @@\n", x - i0 ? i0 + 1 : i0, x - i0, y - k0 ? k0 + 1 : k0, y - k0);
         while (r == 0 && (i0 < x || k0 < y)) {
                 bool gone = i0 < x && e->gone[i0], come = !gone && k0 < y && e->come[k0];
-                struct slice line = come ? b->lines[k0] : a->lines[i0];
-                bool last = come ? b->no_newline && k0 + 1 == b->count : a->no_newline && i0 + 1 == a->count;
-                r = add_line(out, gone ? '-' : come ? '+' : ' ', line, last);
+                r = add_line(out, gone ? '-' : come ? '+' : ' ', come ? b->lines[k0] : a->lines[i0]);
                 i0 += !come;
                 k0 += !gone;
         }
