@@ -77,6 +77,18 @@ static int parse_url(struct proxy *p, struct slice url, struct err *err)
         return 0;
 }
 
+void proxy_free(struct proxy *p)
+{
+        if (!p)
+                return;
+        if (p->credentials)
+                explicit_bzero(p->credentials, strlen(p->credentials));
+        free(p->credentials);
+        free(p->no_proxy);
+        arena_fini(&p->arena);
+        free(p);
+}
+
 struct proxy *proxy_new(const char *url, const char *no_proxy, struct err *err)
 {
         struct proxy *p;
@@ -92,10 +104,7 @@ struct proxy *proxy_new(const char *url, const char *no_proxy, struct err *err)
         arena_init(&p->arena, 0);
         p->no_proxy = strdup(no_proxy ? no_proxy : "");
         if (!p->no_proxy || parse_url(p, slice_str(url), err) < 0) {
-                free(p->credentials);
-                free(p->no_proxy);
-                arena_fini(&p->arena);
-                free(p);
+                proxy_free(p);
                 return NULL;
         }
         return p;

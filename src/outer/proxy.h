@@ -10,6 +10,7 @@
 struct proxy;
 /* NULL and err->text empty: no URL, no proxy. NULL with a reason: one that cannot be served. */
 struct proxy *proxy_new(const char *url, const char *no_proxy, struct err *err) __attribute__((warn_unused_result));
+void proxy_free(struct proxy *p); /* NULL is fine */
 /* Does this host go through it? NULL proxy: never. */
 bool proxy_covers(const struct proxy *p, const struct authority *to);
 const struct authority *proxy_at(const struct proxy *p);

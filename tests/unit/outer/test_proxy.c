@@ -38,6 +38,7 @@ static void no_proxy_entries(void **state)
         assert_false(covers(p, "port.test"));
         assert_true(covers(p, "other.test"));
         assert_false(covers(NULL, "other.test"));
+        proxy_free(p);
 }
 
 static void connect_head(void **state)
@@ -54,6 +55,7 @@ static void connect_head(void **state)
         assert_int_equal(proxy_connect(p, &to, &out), 0);
         assert_true(slice_is(buf_slice(&out), "CONNECT h.test:443 HTTP/1.1\r\nHost: h.test:443\r\nProxy-Authorization: Basic dUB4OnA=\r\n\r\n"));
         buf_fini(&out);
+        proxy_free(p);
 }
 
 static void refused_urls(void **state)
