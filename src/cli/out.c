@@ -11,7 +11,7 @@
 
 enum { CLI_OPTIONS = 24 };
 
-static void vsay(const char *who, const char *fmt, va_list ap)
+static void __attribute__((format(printf, 2, 0))) vsay(const char *who, const char *fmt, va_list ap)
 {
         fprintf(stderr, "brome%s%s: ", who ? " " : "", who ? who : "");
         vfprintf(stderr, fmt, ap);
