@@ -58,9 +58,12 @@ void conn_close(struct conn *c)
         if (c->ssl) {
                 if (SSL_is_init_finished(c->ssl)) {
                         ERR_clear_error();
+                        cipher_begin(&c->cipher);
                         (void)!SSL_shutdown(c->ssl);
+                        (void)!cipher_end(&c->cipher);
                 }
                 SSL_free(c->ssl);
+                cipher_fini(&c->cipher);
                 ERR_clear_error();
         }
         c->ssl = NULL;
@@ -70,29 +73,67 @@ void conn_close(struct conn *c)
 
 /* --- reading --- */
 
-/* >0 bytes, 0 end, -1 nothing now, -2 broken. */
-static ssize_t read_some(struct conn *c, uint8_t *p, size_t cap)
+/* What OpenSSL wrote by itself and the socket did not take. */
+static void watch_wire(struct conn *c)
 {
-        if (c->ssl) {
-                size_t n;
-                int e;
-
-                ERR_clear_error();
-                if (SSL_read_ex(c->ssl, p, cap, &n))
-                        return (ssize_t)n;
-                e = SSL_get_error(c->ssl, 0);
-                if (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE)
-                        return -1;
-                return e == SSL_ERROR_ZERO_RETURN ? 0 : -2;
+        if (buf_len(&c->cipher.wire)) {
+                c->blocked = true;
+                event_add(c->writable, NULL);
         }
-        for (;;) {
-                ssize_t n = recv(c->fd, p, cap, MSG_DONTWAIT);
+}
 
-                if (n >= 0)
-                        return n;
-                if (errno != EINTR)
-                        return errno == EAGAIN || errno == EWOULDBLOCK ? -1 : -2;
+/* One read of the socket into c->in. >0 bytes, 0 end, -1 nothing now, -2 broken (what came before it stands in c->in). */
+static ssize_t read_tls(struct conn *c)
+{
+        size_t got = 0, n;
+        ssize_t rc = -1;
+        uint8_t *p;
+
+        ERR_clear_error();
+        cipher_begin(&c->cipher);
+        while (got < CONN_READ_BYTES) {
+                p = buf_reserve(&c->in, CONN_READ_BYTES - got);
+                if (p && SSL_read_ex(c->ssl, p, CONN_READ_BYTES - got, &n)) {
+                        buf_commit(&c->in, n);
+                        got += n;
+                        continue;
+                }
+                switch (p ? SSL_get_error(c->ssl, 0) : SSL_ERROR_SYSCALL) {
+                case SSL_ERROR_WANT_READ:
+                case SSL_ERROR_WANT_WRITE:
+                        break;
+                case SSL_ERROR_ZERO_RETURN:
+                        c->eof = true;
+                        rc = 0;
+                        break;
+                default:
+                        rc = -2;
+                }
+                break;
         }
+        if (cipher_end(&c->cipher) < 0)
+                rc = -2;
+        watch_wire(c);
+        c->received += got;
+        return rc == -2 ? -2 : got ? (ssize_t)got : rc;
+}
+
+static ssize_t read_plain(struct conn *c)
+{
+        uint8_t *p = buf_reserve(&c->in, CONN_READ_BYTES);
+        ssize_t n;
+
+        do
+                n = p ? recv(c->fd, p, CONN_READ_BYTES, MSG_DONTWAIT) : 0;
+        while (n < 0 && errno == EINTR);
+        if (!p || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK))
+                return -2;
+        if (n > 0) {
+                buf_commit(&c->in, (size_t)n);
+                c->received += (size_t)n;
+        }
+        c->eof = n == 0;
+        return n;
 }
 
 /* Reads until the socket is empty, the turn's share is used, or the owner pauses. */
@@ -102,23 +143,13 @@ static void conn_read(void *ctx)
         size_t turn = 0;
 
         while (c->state == CONN_OPEN && !c->paused && !c->eof) {
-                ssize_t n = 0;
-                size_t got = 0;
+                size_t before = buf_len(&c->in), got;
+                ssize_t n = c->ssl ? read_tls(c) : read_plain(c);
+                bool more;
 
-                while (got < CONN_READ_BYTES) {
-                        uint8_t *p = buf_reserve(&c->in, CONN_READ_BYTES - got);
-
-                        n = p ? read_some(c, p, CONN_READ_BYTES - got) : -2;
-                        if (n <= 0)
-                                break;
-                        buf_commit(&c->in, (size_t)n);
-                        got += (size_t)n;
-                        if (!c->ssl)
-                                break;
-                }
-                c->received += got;
+                got = buf_len(&c->in) - before;
                 turn += got;
-                c->eof = n == 0;
+                more = c->ssl ? !c->cipher.dry || buf_len(&c->cipher.raw) : got == CONN_READ_BYTES;
                 if (c->eof)
                         event_del(c->readable); /* it would be reported for ever */
                 if (got || c->eof)
@@ -127,7 +158,7 @@ static void conn_read(void *ctx)
                         c->owner->broken(c->ctx, "the connection was reset");
                         return;
                 }
-                if (n == -1 || (!c->ssl && got < CONN_READ_BYTES))
+                if (n == -1 || !more)
                         return;
                 if (turn >= CONN_TURN_BYTES) {
                         if (c->state == CONN_OPEN && c->ssl)
@@ -139,49 +170,62 @@ static void conn_read(void *ctx)
 
 /* --- writing --- */
 
-static ssize_t write_some(struct conn *c, struct slice s)
+/* 0, or -1 when the connection broke. */
+static int write_tls(struct conn *c)
 {
-        if (c->ssl) {
-                size_t n;
-                int e;
+        size_t n;
 
-                ERR_clear_error();
-                if (SSL_write_ex(c->ssl, s.p, s.n, &n))
-                        return (ssize_t)n;
-                e = SSL_get_error(c->ssl, 0);
-                return e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE ? -1 : -2;
-        }
-        for (;;) {
-                ssize_t n = send(c->fd, s.p, s.n, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ERR_clear_error();
+        while (buf_len(&c->out) || buf_len(&c->cipher.wire)) {
+                bool broken = false;
 
-                if (n >= 0)
-                        return n;
-                if (errno != EINTR)
-                        return errno == EAGAIN || errno == EWOULDBLOCK ? -1 : -2;
+                cipher_begin(&c->cipher);
+                while (!broken && buf_len(&c->out) && cipher_has_room(&c->cipher)) {
+                        struct slice part = slice_first(buf_slice(&c->out), SSL3_RT_MAX_PLAIN_LENGTH);
+
+                        broken = !SSL_write_ex(c->ssl, part.p, part.n, &n);
+                        if (!broken)
+                                buf_consume(&c->out, n);
+                }
+                if (cipher_end(&c->cipher) < 0 || broken)
+                        return -1;
+                watch_wire(c);
+                if (c->blocked)
+                        break;
         }
+        return 0;
+}
+
+static int write_plain(struct conn *c)
+{
+        while (buf_len(&c->out)) {
+                ssize_t n = send(c->fd, buf_slice(&c->out).p, buf_len(&c->out), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+                        return -1;
+                if (n < 0) {
+                        c->blocked = true;
+                        event_add(c->writable, NULL);
+                        break;
+                }
+                buf_consume(&c->out, (size_t)n);
+        }
+        return 0;
 }
 
 /* False when the connection broke (the owner was told). */
 static bool conn_write(struct conn *c)
 {
-        while (buf_len(&c->out)) {
-                ssize_t n = write_some(c, buf_slice(&c->out));
-
-                if (n == -1) {
-                        c->blocked = true;
-                        event_add(c->writable, NULL);
-                        return true;
-                }
-                if (n < 0) {
-                        /* What the origin said before it closed may explain it: read first. */
-                        conn_read(c);
-                        if (c->state == CONN_OPEN)
-                                c->owner->broken(c->ctx, "the server closed the connection");
-                        return false;
-                }
-                buf_consume(&c->out, (size_t)n);
+        if ((c->ssl ? write_tls(c) : write_plain(c)) < 0) {
+                /* What the origin said before it closed may explain it: read first. */
+                conn_read(c);
+                if (c->state == CONN_OPEN)
+                        c->owner->broken(c->ctx, "the server closed the connection");
+                return false;
         }
-        if (c->shut && c->state == CONN_OPEN) {
+        if (c->shut && !c->blocked && c->state == CONN_OPEN) {
                 (void)!shutdown(c->fd, SHUT_WR);
                 c->shut = false;
         }
@@ -197,7 +241,7 @@ static void conn_flush(void *ctx)
                 if (c->state != CONN_OPEN || c->blocked || buf_len(&c->out) == 0 || !conn_write(c))
                         break;
         }
-        if (c->state == CONN_OPEN && c->shut && buf_len(&c->out) == 0)
+        if (c->state == CONN_OPEN && !c->blocked && (buf_len(&c->cipher.wire) || (c->shut && buf_len(&c->out) == 0)))
                 (void)conn_write(c);
 }
 
@@ -243,17 +287,15 @@ static void tls_step(struct conn *c)
         int rc, e;
 
         ERR_clear_error();
+        cipher_begin(&c->cipher);
         rc = SSL_do_handshake(c->ssl);
         e = SSL_get_error(c->ssl, rc);
-        if (rc == 1) {
-                conn_opened(c);
-                return;
-        }
-        if (e == SSL_ERROR_WANT_READ)
-                return;
-        if (e == SSL_ERROR_WANT_WRITE) {
-                event_add(c->writable, NULL);
-                return;
+        if (cipher_end(&c->cipher) == 0) {
+                watch_wire(c);
+                if (rc == 1)
+                        conn_opened(c);
+                if (rc == 1 || e == SSL_ERROR_WANT_READ)
+                        return;
         }
         tls_why(c->ssl, c->host, detail, sizeof(detail));
         conn_fail(c, REASON_UPSTREAM_TLS, detail);
@@ -270,7 +312,8 @@ static void tls_begin(struct conn *c)
                 return;
         }
         snprintf(key, sizeof(key), "%s:%u:%d", c->host, c->to.port, c->h2);
-        c->ssl = tls_client(c->outer->tls, c->fd, c->host, c->to.is_addr, c->keep_session ? key : NULL, store, c->h2);
+        cipher_init(&c->cipher, c->fd);
+        c->ssl = tls_client(c->outer->tls, &c->cipher, c->host, c->to.is_addr, c->keep_session ? key : NULL, store, c->h2);
         if (!c->ssl) {
                 conn_fail(c, REASON_INTERNAL, "TLS could not be set up");
                 return;

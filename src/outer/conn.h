@@ -5,6 +5,7 @@
 #ifndef BROME_OUTER_CONN_H
 #define BROME_OUTER_CONN_H
 
+#include "outer/cipher.h"
 #include "outer/outer.h"
 #include "outer/turn.h"
 #include "rules/reasons.h"
@@ -52,6 +53,7 @@ struct conn {
         struct dial *dial;
         int fd;
         SSL *ssl;
+        struct cipher cipher; /* below ssl */
         struct event *readable, *writable, *deadline;
         struct buf in, out;
         bool eof, paused, shut, blocked; /* blocked: the socket takes no more for now */

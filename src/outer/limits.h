@@ -19,7 +19,7 @@ enum {
         HELD_BYTES = 24 << 20,                /* the same, all exchanges together */
         /* connections */
         MMAP_BYTES = 4 << 20,                 /* malloc: queues come and go by the thousand, a page fault for each page of each is most of the cost */
-        CONN_READ_BYTES = 64 * 1024,          /* one read of a plain socket; four TLS records */
+        CONN_READ_BYTES = 128 * 1024,         /* one read of a socket: eight TLS records, a frame of the link */
         CONN_OUT_BYTES = 128 * 1024,          /* clear bytes that wait for the socket */
         CONN_TURN_BYTES = 256 * 1024,         /* read from one connection in one turn of the loop, so that the others have theirs */
         CONN_DEADLINE_MS = 30 * 1000,         /* name, dial, proxy and TLS together */

@@ -82,9 +82,6 @@ struct tls *tls_new(struct err *err)
         }
         SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER, NULL);
         SSL_CTX_set_options(t->ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-        /* One system call a record instead of two; what is read ahead is drained by SSL_has_pending. */
-        SSL_CTX_set_read_ahead(t->ctx, 1);
-        SSL_CTX_set_default_read_buffer_len(t->ctx, 32 * 1024);
         SSL_CTX_set_mode(t->ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
         SSL_CTX_set_session_cache_mode(t->ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
         SSL_CTX_sess_set_new_cb(t->ctx, on_session);
@@ -139,19 +136,23 @@ static int set_identity(SSL *ssl, const char *host, bool is_addr)
         return SSL_set1_host(ssl, host) && SSL_set_tlsext_host_name(ssl, host);
 }
 
-SSL *tls_client(struct tls *t, int fd, const char *host, bool is_addr, const char *key, X509_STORE *store, bool h2)
+SSL *tls_client(struct tls *t, struct cipher *below, const char *host, bool is_addr, const char *key, X509_STORE *store, bool h2)
 {
         static const unsigned char both[] = "\x02h2\x08http/1.1", one[] = "\x08http/1.1";
         SSL *ssl = SSL_new(t->ctx);
         char *copy = key ? strdup(key) : NULL;
         struct session *s = key ? session_slot(t, key) : NULL;
+        BIO *bio = ssl ? cipher_bio(below) : NULL;
 
-        if (!ssl || (key && !copy))
+        if (!bio || (key && !copy)) {
+                BIO_free(bio);
                 goto fail;
+        }
+        SSL_set_bio(ssl, bio, bio);
         if (copy && !SSL_set_ex_data(ssl, key_index, copy))
                 goto fail;
         copy = NULL;
-        if (!SSL_set_ex_data(ssl, tls_index, t) || !SSL_set_fd(ssl, fd) || !set_identity(ssl, host, is_addr))
+        if (!SSL_set_ex_data(ssl, tls_index, t) || !set_identity(ssl, host, is_addr))
                 goto fail;
         if (store && !SSL_set1_verify_cert_store(ssl, store))
                 goto fail;

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "outer/cipher.h"
 #include <openssl/ssl.h>
 #include <stdbool.h>
 
@@ -19,9 +20,9 @@ struct tls *tls_new(struct err *err) __attribute__((warn_unused_result));
 size_t tls_root_count(const struct tls *t);
 /* A store of the system's roots and the certificates of a PEM text. The caller frees it. */
 X509_STORE *tls_store_new(struct tls *t, struct slice pem, struct err *err) __attribute__((warn_unused_result));
-/* A client for `host` (canonical name or address text) on a connected socket. key tells apart what may share sessions: "host:port" and what the
+/* A client for `host` (canonical name or address text) over a connected socket's cipher, which stays until the SSL is freed. key tells apart what may share sessions: "host:port" and what the
  * policy pins; NULL: none. store NULL: the system's roots. h2: offer it. */
-SSL *tls_client(struct tls *t, int fd, const char *host, bool is_addr, const char *key, X509_STORE *store, bool h2) __attribute__((warn_unused_result));
+SSL *tls_client(struct tls *t, struct cipher *below, const char *host, bool is_addr, const char *key, X509_STORE *store, bool h2) __attribute__((warn_unused_result));
 /* Why a handshake failed, for a person; verification problems named. Writes printable or to-be-escaped text to out. True when it was the certificate. */
 bool tls_why(SSL *ssl, const char *host, char *out, size_t size);
 /* Sessions of the past are no longer good: a resumed session is not verified again, so a policy change ends them all. */

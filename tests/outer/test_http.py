@@ -114,8 +114,8 @@ def t_chunked_trailers():
         head, rest = read_head(c)
         while b"0\r\n" not in rest:
             rest += c.recv(65536)
-        c.sendall(b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n5\r\nhello\r\n1;ext=1\r\n!\r\n0\r\nx-sum: 42\r\n\r\n")
         serve.got = (head, rest)
+        c.sendall(b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n5\r\nhello\r\n1;ext=1\r\n!\r\n0\r\nx-sum: 42\r\n\r\n")
 
     def check(d, o):
         i = d.request("POST", "http", "odd.example:80", "/", stream=True)
