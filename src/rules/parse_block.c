@@ -84,7 +84,7 @@ static const struct keyword rows_isolation[] = {
 const struct keyword_table keywords_isolation = KEYWORD_TABLE("isolation", "a kind of isolation", rows_isolation);
 static const struct keyword rows_dns[] = {
         { "synthetic", "", "every name has an address of the workspace's own (default)", NULL, DNS_SYNTHETIC, NULL },
-        { "real", "", "names answer with their real addresses", NULL, DNS_REAL, NULL },
+        { "real", "", "names answer with their real addresses", "leave the line out", DNS_REAL, NULL },
 };
 const struct keyword_table keywords_dns = KEYWORD_TABLE("dns", "a way to answer names", rows_dns);
 static const struct keyword rows_yesno[] = { { "yes", "", "", NULL, 1, NULL }, { "no", "", "", NULL, 0, NULL } };
