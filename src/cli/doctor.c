@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "base/esc.h"
 #include "base/fd.h"
+#include "control/scope.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -145,8 +146,8 @@ static void check_cgroup(struct finding *f)
 
         if (geteuid() == 0 && (v1 || v2))
                 good(f, v2 ? "version 2" : access("/sys/fs/cgroup/unified/cgroup.procs", F_OK) == 0 ? "version 1 with a version 2 tree" : "version 1");
-        else if (v2 && getenv("DBUS_SESSION_BUS_ADDRESS"))
-                good(f, "version 2 with a systemd user session");
+        else if (v2 && scope_offered())
+                good(f, "version 2; the user's systemd gives the supervisor a group of its own");
         else
                 bad(f, LEVEL_LESS, *line_of("/proc/self/cgroup", text, sizeof(text)) ? "no group may be made here" : "none",
                     "memory and cpu limits fall away, the number of processes is limited by rlimit, pause stops processes by signal; log in with a systemd "

@@ -3,6 +3,7 @@
 #include "base/esc.h"
 #include "base/fd.h"
 #include "control/control.h"
+#include "control/scope.h"
 #include "version.h"
 
 #include <errno.h>
@@ -56,7 +57,7 @@ static int dial(int *out, const struct paths *paths, struct err *err)
 }
 
 /* The child of start_daemon: becomes bromed, in a session of its own so that the terminal's signals do not reach it. */
-static _Noreturn void become_daemon(const char *program, const char *config, int ready)
+static _Noreturn void become_daemon(const char *program, const char *config, int ready, bool scope)
 {
         char number[16];
         const char *argv[] = { "bromed", "--ready-fd", number, config ? "--config" : NULL, config, NULL };
@@ -71,12 +72,14 @@ static _Noreturn void become_daemon(const char *program, const char *config, int
                 _exit(127);
         if (close_range((unsigned)ready + 1, ~0U, 0) < 0)
                 _exit(127);
+        if (scope)
+                scope_exec(program, argv);
         execv(program, (char *const *)argv);
         dprintf(ready, "cannot run %s: %s\n", program, strerror(errno));
         _exit(127);
 }
 
-/* Reads what bromed says: "ok", or one line with the reason. */
+/* Reads what bromed says: "ok" (0), or one line with the reason (-1). 1: it ended without a word. */
 static int await_ready(int fd, struct err *err)
 {
         char text[CONTROL_READY_BYTES];
@@ -103,18 +106,14 @@ static int await_ready(int fd, struct err *err)
                 at--;
         if (at == 2 && memcmp(text, "ok", 2) == 0)
                 return 0;
-        return at ? err_set(err, "bromed does not start: %s", esc(slice_of(text, at)))
-                  : err_set(err, "bromed ended while it started; see bromed.log in the runtime folder");
+        return at ? err_set(err, "bromed does not start: %s", esc(slice_of(text, at))) : 1;
 }
 
-static int start_daemon(const struct control_options *o, struct err *err)
+static int start_once(const char *program, const struct control_options *o, bool scope, struct err *err)
 {
-        char program[PATH_MAX];
         int ready[2], rc, status;
         pid_t pid;
 
-        if (paths_program(program, "bromed", err) < 0)
-                return -1;
         if (pipe2(ready, O_CLOEXEC) < 0)
                 return err_sys(err, errno, "pipe");
         pid = fork();
@@ -122,7 +121,7 @@ static int start_daemon(const struct control_options *o, struct err *err)
                 /* Twice, so that bromed is nobody's child to wait for. */
                 pid_t again = fork();
                 if (again == 0)
-                        become_daemon(program, o->config, ready[1]);
+                        become_daemon(program, o->config, ready[1], scope);
                 _exit(again < 0 ? 1 : 0);
         }
         fd_close(&ready[1]);
@@ -135,6 +134,20 @@ static int start_daemon(const struct control_options *o, struct err *err)
         rc = await_ready(ready[0], err);
         fd_close(&ready[0]);
         return rc;
+}
+
+/* In a control group of its own where systemd gives one; a systemd that is there and refuses is no reason to have no bromed. */
+static int start_daemon(const struct control_options *o, struct err *err)
+{
+        char program[PATH_MAX];
+        int rc;
+
+        if (paths_program(program, "bromed", err) < 0)
+                return -1;
+        rc = scope_offered() ? start_once(program, o, true, err) : 1;
+        if (rc == 1)
+                rc = start_once(program, o, false, err);
+        return rc == 1 ? err_set(err, "bromed ended while it started; see bromed.log in the runtime folder") : rc;
 }
 
 /* One starter at a time: the second finds the daemon of the first. */

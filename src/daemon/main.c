@@ -9,6 +9,7 @@
 #include "base/seal.h"
 #include "daemon/bounds.h"
 #include "daemon/daemon.h"
+#include "daemon/leaf.h"
 #include "daemon/record.h"
 #include "daemon/sealing.h"
 #include "daemon/server.h"
@@ -174,6 +175,7 @@ static int open_all(struct daemon *d, const struct start_options *o, struct err 
         if (paths_find(&d->paths, o->config, err) < 0 || start_folders(&d->paths, err) < 0 || start_lock(&d->paths, err) < 0 ||
             (!o->foreground && start_log(&d->paths, err) < 0))
                 return -1;
+        leaf_enter();
         /* brome-spawn first: it must inherit no journal, socket or configuration, and no seal. */
         if (spawn_launch(&spawn, err) < 0)
                 return -1;
