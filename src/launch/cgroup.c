@@ -1,7 +1,7 @@
 /* Control groups: see cgroup.h, cgroups(7). */
 #include "launch/cgroup.h"
 #include "launch/place.h"
-#include "base/buf.h"
+#include "base/cgpath.h"
 #include "base/fd.h"
 
 #include <dirent.h>
@@ -39,34 +39,6 @@ static bool put_number(int dir, const char *file, long long v)
 
         snprintf(text, sizeof(text), "%lld", v);
         return put(dir, file, text);
-}
-
-/* Our own path in the hierarchy of `controller` ("" is v2), from /proc/self/cgroup. */
-static bool own_path(const char *controller, char out[PATH_MAX])
-{
-        struct buf text;
-        struct err quiet;
-        char *line, *save = NULL;
-        bool found = false;
-
-        buf_init(&text, 0);
-        if (fd_read_file("/proc/self/cgroup", &text, 65536, &quiet) == 0 && buf_add(&text, "", 1) == 0)
-                for (line = strtok_r((char *)text.bytes + text.start, "\n", &save); line && !found; line = strtok_r(NULL, "\n", &save)) {
-                        char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
-                        if (!path)
-                                continue;
-                        *path++ = 0;
-                        names++;
-                        if (*controller == 0)
-                                found = *names == 0;
-                        else
-                                for (char *s2 = NULL, *n = strtok_r(names, ",", &s2); n && !found; n = strtok_r(NULL, ",", &s2))
-                                        found = strcmp(n, controller) == 0;
-                        if (found)
-                                snprintf(out, PATH_MAX, "%s", path);
-                }
-        buf_fini(&text);
-        return found;
 }
 
 /* Removes what a session left whose launcher and keeper were both killed: its name ends with the launcher's pid. */
@@ -132,10 +104,15 @@ static struct cgroup_folder *make_near(struct cgroup *c, const char *mount, cons
         }
 }
 
-/* v2: the parent must be able to hand controllers down. Already handed down is as good. */
+/* v2: the parent must be able to hand controllers down. Already handed down is as good. Memory first: only a group without processes takes it,
+ * while one with processes would take pids or cpu and turn into a threaded domain, which no process can enter the children of. One by one:
+ * a user's systemd may lack cpu, and a write that names it would fail as a whole. */
 static bool hands_down(int parent, int dir)
 {
-        (void)!put(parent, "cgroup.subtree_control", "+memory +pids +cpu");
+        if (!put(parent, "cgroup.subtree_control", "+memory"))
+                return false;
+        (void)!put(parent, "cgroup.subtree_control", "+pids");
+        (void)!put(parent, "cgroup.subtree_control", "+cpu");
         return faccessat(dir, "pids.max", W_OK, 0) == 0;
 }
 
@@ -157,25 +134,21 @@ static void limit_v2(struct cgroup *c, int dir, const struct plan *plan)
 
 static void open_v2(struct cgroup *c, const struct plan *plan)
 {
-        static const char *const mounts[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
-        char own[PATH_MAX], probe[64];
+        const char *mount = cgpath_v2();
+        const struct cgroup_folder *f = NULL;
+        char own[PATH_MAX];
 
-        for (size_t i = 0; i < COUNT(mounts); i++) {
-                const struct cgroup_folder *f = NULL;
-                place(probe, sizeof(probe), "%s/cgroup.controllers", mounts[i]);
-                if (access(probe, F_OK) < 0 || !own_path("", own))
-                        continue;
-                f = make_near(c, mounts[i], own, hands_down);
-                if (!f)
-                        f = make_near(c, mounts[i], own, NULL);
-                if (!f)
-                        return;
-                limit_v2(c, f->dir, plan);
-                c->freeze_v2 = openat(f->dir, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
-                c->kill = openat(f->dir, "cgroup.kill", O_WRONLY | O_CLOEXEC);
-                c->populated = openat(f->dir, "cgroup.events", O_RDONLY | O_CLOEXEC);
+        if (!mount || !cgpath_own("", own))
                 return;
-        }
+        f = make_near(c, mount, own, hands_down);
+        if (!f)
+                f = make_near(c, mount, own, NULL);
+        if (!f)
+                return;
+        limit_v2(c, f->dir, plan);
+        c->freeze_v2 = openat(f->dir, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
+        c->kill = openat(f->dir, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+        c->populated = openat(f->dir, "cgroup.events", O_RDONLY | O_CLOEXEC);
 }
 
 static void limit_v1(struct cgroup *c, const char *controller, int dir, const struct plan *plan)
@@ -197,7 +170,7 @@ static void open_v1(struct cgroup *c, const struct plan *plan)
                 const struct cgroup_folder *f;
 
                 place(mount, sizeof(mount), "/sys/fs/cgroup/%s", v1_controllers[i]);
-                if (access(mount, W_OK) < 0 || !own_path(v1_controllers[i], own))
+                if (access(mount, W_OK) < 0 || !cgpath_own(v1_controllers[i], own))
                         continue;
                 f = make_near(c, mount, own, NULL);
                 if (f)
