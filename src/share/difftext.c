@@ -132,7 +132,7 @@ static int find_edits(const struct side *a, const struct side *b, struct edits *
 static int add_line(struct buf *out, char sign, struct slice line)
 {
         char shown[8 * PIECE_BYTES + 8];
-        bool newline = slice_ends(line, SLICE_LIT("\n")), cut = line.n > LINE_BYTES + newline;
+        bool newline = slice_ends(line, SLICE_LIT("\n")), cut = line.n > LINE_BYTES + (size_t)newline;
         line = slice_first(slice_first(line, line.n - newline), LINE_BYTES);
         int r = buf_add(out, &sign, 1);
         while (line.n > 0 && r == 0) {
