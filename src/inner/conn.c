@@ -22,6 +22,7 @@ static uint8_t scratch[SCRATCH_BYTES]; /* plain bytes of the connection being re
 static struct {
         struct conn *owner;
         size_t at, n;
+        bool dry; /* the socket had no more: asking again would be in vain */
         uint8_t bytes[SCRATCH_BYTES];
 } ahead;
 /* Ciphertext of the one connection that is being written. */
@@ -93,12 +94,13 @@ static int bio_read(BIO *b, char *out, int len)
                 buf_consume(&c->raw, n);
                 return (int)n;
         }
-        if (ahead.owner == c && ahead.at == ahead.n && !c->peer_gone) {
+        if (ahead.owner == c && ahead.at == ahead.n && !ahead.dry && !c->peer_gone) {
                 ssize_t got = sock_read(c, ahead.bytes, sizeof(ahead.bytes));
                 if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
                         return -1;
                 ahead.at = 0;
                 ahead.n = got > 0 ? (size_t)got : 0;
+                ahead.dry = got < (ssize_t)sizeof(ahead.bytes);
         }
         if (ahead.owner != c || ahead.at == ahead.n) {
                 if (c->peer_gone)
@@ -424,6 +426,7 @@ static void fill(struct conn *c)
                 ssize_t n;
                 ahead.owner = c;
                 ahead.at = ahead.n = 0;
+                ahead.dry = false;
                 if (c->handshaking) {
                         handshake(c);
                         n = 0;

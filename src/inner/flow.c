@@ -91,7 +91,6 @@ void flow_accept(struct door *d, int fd)
                 conn_reset_fd(fd);
                 return;
         }
-        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
         if (to.port == 53 && d->flow_count < FLOWS_MAX) {
                 if ((f = flow_new(d, fd, &to)))
                         dns_serve(f);
@@ -104,9 +103,6 @@ void flow_accept(struct door *d, int fd)
                 refuse_fd(d, fd, &to, &v);
                 return;
         }
-        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
-        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
         if ((f = flow_new(d, fd, &to))) {
                 f->verdict = v;
                 classify_begin(f);
@@ -135,6 +131,11 @@ static void on_listen(evutil_socket_t listener, short what, void *arg)
 
 int flow_listen(struct door *d)
 {
+        /* What is accepted has them from the listener. */
+        set_option(d->tcp, IPPROTO_TCP, TCP_NODELAY, 1);
+        set_option(d->tcp, SOL_SOCKET, SO_KEEPALIVE, 1);
+        set_option(d->tcp, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
+        set_option(d->tcp, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
         d->listen_event = event_new(d->base, d->tcp, EV_READ | EV_PERSIST, on_listen, d);
         return d->listen_event ? 0 : -1;
 }

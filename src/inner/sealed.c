@@ -3,18 +3,12 @@
 #include "base/log.h"
 #include "base/seal.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 static const struct seal_call calls[] = {
         SEAL_CALL(accept4, "the guest's connections"),
         SEAL_CALL(getsockname, "where a connection of the guest goes"),
         SEAL_CALL_ARG(setsockopt, 2, ~0ULL, SO_LINGER, "reset instead of a close; as TCP_LINGER2 and the like harmless"),
-        SEAL_CALL_ARG(setsockopt, 2, ~0ULL, SO_KEEPALIVE, "finds guests that are gone"),
-        SEAL_CALL_ARG(setsockopt, 2, ~0ULL, TCP_NODELAY, "answers leave at once"),
-        SEAL_CALL_ARG(setsockopt, 2, ~0ULL, TCP_KEEPIDLE, "with SO_KEEPALIVE"),
-        SEAL_CALL_ARG(setsockopt, 2, ~0ULL, TCP_KEEPINTVL, "with SO_KEEPALIVE"),
 };
 
 int sealed(struct err *err)
