@@ -230,6 +230,24 @@ int exchange_down(struct exchange *ex, struct slice bytes)
         return 0;
 }
 
+int exchange_down_all(struct exchange *ex, struct buf *from)
+{
+        struct buf empty = ex->down;
+        size_t n = buf_len(from);
+
+        if (n < EXCHANGE_SWAP_BYTES || buf_len(&ex->down) || ex->down.limit_bytes != from->limit_bytes) {
+                int rc = exchange_down(ex, buf_slice(from));
+
+                buf_clear(from);
+                return rc;
+        }
+        ex->down = *from;
+        *from = empty;
+        ex->outer->held_bytes += n;
+        link_wake(ex->outer->link, ex);
+        return 0;
+}
+
 void exchange_end(struct exchange *ex, const struct headers *trailers)
 {
         if (ex->state == EXCHANGE_DONE)

@@ -81,6 +81,8 @@ int exchange_answer(struct exchange *ex, const struct response *r, bool end) __a
 /* The answer to a CONNECT: 200. */
 int exchange_open(struct exchange *ex) __attribute__((warn_unused_result));
 int exchange_down(struct exchange *ex, struct slice bytes) __attribute__((warn_unused_result));
+/* The same with all that a queue holds; a long one changes hands instead of being copied. */
+int exchange_down_all(struct exchange *ex, struct buf *from) __attribute__((warn_unused_result));
 /* The answer's end, after its bytes. Trailers may be NULL; they must live in ex->arena. */
 void exchange_end(struct exchange *ex, const struct headers *trailers);
 /* A relay's other end sends no more; the way up stays open. */

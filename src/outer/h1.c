@@ -249,6 +249,8 @@ static bool read_body(struct http *h)
         enum wire_reason why = WIRE_OK;
         enum body_event e = in.n || !h->conn->eof ? body_read(&s->body, &in, &data, &why) : body_eof(&s->body, &why);
 
+        if (e == BODY_DATA && data.n == had)
+                return exchange_down_all(s->ex, &h->conn->in) == 0;
         if (e == BODY_DATA && exchange_down(s->ex, data) < 0)
                 return false;
         buf_consume(&h->conn->in, had - in.n);
@@ -270,11 +272,9 @@ static bool read_body(struct http *h)
 static bool read_raw(struct http *h)
 {
         struct h1 *s = h->h1;
-        struct slice in = buf_slice(&h->conn->in);
 
-        if (in.n && exchange_down(s->ex, in) < 0)
+        if (buf_len(&h->conn->in) && exchange_down_all(s->ex, &h->conn->in) < 0)
                 return false;
-        buf_consume(&h->conn->in, in.n);
         if (h->conn->eof) {
                 struct headers none = { 0 };
 

@@ -16,6 +16,7 @@ enum {
         /* exchanges */
         EXCHANGE_ARENA_BYTES = 1 << 20,       /* heads of both directions (64 KB each), trailers, their copies */
         EXCHANGE_DOWN_BYTES = 128 * 1024,     /* answer bytes that wait for the link; above it the origin is not read */
+        EXCHANGE_SWAP_BYTES = 16 * 1024,      /* a queue of so much is handed over whole; less is copied, so as not to hold a large block for it */
         HELD_BYTES = 24 << 20,                /* the same, all exchanges together */
         /* connections */
         MMAP_BYTES = 4 << 20,                 /* malloc: queues come and go by the thousand, a page fault for each page of each is most of the cost */

@@ -85,11 +85,9 @@ static void on_opened(void *ctx)
 static void on_readable(void *ctx)
 {
         struct relay *r = ctx;
-        struct slice in = buf_slice(&r->conn->in);
 
-        if (in.n && exchange_down(r->ex, in) < 0)
+        if (buf_len(&r->conn->in) && exchange_down_all(r->ex, &r->conn->in) < 0)
                 return;
-        buf_consume(&r->conn->in, in.n);
         if (r->conn->eof && !r->down_done) {
                 r->down_done = true;
                 exchange_half_close(r->ex);
