@@ -21,6 +21,8 @@ struct link {
         struct turn_item flush;
         struct exchange *all;
         size_t count;
+        size_t held_bytes;     /* of requests, not yet passed on */
+        size_t deferred_bytes; /* of the connection's window, not yet given back */
         bool broken, blocked; /* blocked: the socket takes no more for now */
         void (*on_broken)(void *ctx, const char *why);
         void *ctx;
@@ -33,6 +35,19 @@ static void link_break(struct link *l, const char *why)
                 return;
         l->broken = true;
         l->on_broken(l->ctx, why);
+}
+
+/* The connection's window is given back at once while little is held, so that a few origins that do not read do not stop every upload;
+ * beyond LINK_HELD_BYTES only for what was passed on, which bounds the memory. */
+static void settle(struct link *l)
+{
+        size_t keep = l->held_bytes > LINK_HELD_BYTES ? l->held_bytes - LINK_HELD_BYTES : 0, give;
+
+        if (l->deferred_bytes <= keep)
+                return;
+        give = l->deferred_bytes - keep;
+        l->deferred_bytes = keep;
+        (void)!nghttp2_session_consume_connection(l->session, give);
 }
 
 /* --- exchanges --- */
@@ -61,8 +76,8 @@ static void exchange_free(struct link *l, struct exchange *ex)
 {
         exchange_abort(ex);
         /* What nobody took must not stay charged to the connection's window. */
-        if (buf_len(&ex->up))
-                (void)!nghttp2_session_consume_connection(l->session, buf_len(&ex->up));
+        l->held_bytes -= buf_len(&ex->up);
+        settle(l);
         l->outer->held_bytes -= buf_len(&ex->down);
         if (ex->prev)
                 ex->prev->next = ex->next;
@@ -234,6 +249,9 @@ static int on_data(nghttp2_session *s, uint8_t flags, int32_t stream, const uint
                 exchange_fail(ex, REASON_LIMIT, "out of memory");
                 return 0;
         }
+        l->held_bytes += n;
+        l->deferred_bytes += n;
+        settle(l);
         if (ex->ops)
                 ex->ops->up(ex);
         turn_ask(l->outer->turn, &l->flush);
@@ -381,7 +399,9 @@ void link_wake(struct link *l, struct exchange *ex)
 
 void link_give(struct link *l, struct exchange *ex, size_t n)
 {
-        (void)!nghttp2_session_consume(l->session, ex->stream, n);
+        l->held_bytes -= n;
+        settle(l);
+        (void)!nghttp2_session_consume_stream(l->session, ex->stream, n);
         turn_ask(l->outer->turn, &l->flush);
 }
 

@@ -469,6 +469,37 @@ def t_backpressure():
     with_odd(serve, check)
 
 
+def t_origins_that_do_not_read():
+    """More uploads are stuck than the link's window holds; another one goes on."""
+    done = threading.Event()
+
+    def serve(c):
+        read_head(c)
+        done.wait(DEADLINE)
+
+    o = Raw(serve)
+    d = Door(rules(BASE_HOSTS + [("odd.example", o.port, False)], ["allow any odd.example:*", "allow web plain.example"]), CA)
+    try:
+        stuck = [d.request("POST", "http", "odd.example:80", "/", stream=True) for _ in range(24)]
+        for i in stuck:
+            d.say("fill", i, 16 << 20)
+        i = d.request("POST", "http", "plain.example:80", "/upload", stream=True)
+        d.say("fill", i, 40 << 20)
+        d.say("end", i)
+        r = d.result(i)
+        expect(r.status == 200 and r.body.startswith("%d " % (40 << 20)), r)
+        expect(d.rss_kb() < 64 << 10, "memory: %d kB" % d.rss_kb())
+        done.set()
+        for i in stuck:
+            d.say("reset", i)
+            d.result(i)
+        expect(d.get("http", "plain.example:80", "/small").status == 200, "serves on")
+    finally:
+        done.set()
+        d.close()
+        o.close()
+
+
 def t_bulk(size=64 << 20):
     path = os.path.join(nginx.www, "big")
     h = hashlib.sha256()
