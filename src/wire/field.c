@@ -76,7 +76,7 @@ struct field_info field_info(struct slice name, bool *alias)
         *alias = false;
         if (r)
                 return (struct field_info){ (enum field_role)r->role, r->flags };
-        if (name.n > 6 && memcmp(name.p, "brome-", 6) == 0)
+        if (slice_starts(name, SLICE_LIT("brome-")))
                 return (struct field_info){ ROLE_BROME, FIELD_NO_TRAILER | FIELD_NO_NOMINATE };
         if (slice_find(name, '_') >= 0 && (r = field_row_folded(name)) != NULL) {
                 *alias = (r->flags & FIELD_FRAMING) != 0;
