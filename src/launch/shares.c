@@ -82,25 +82,52 @@ static int make_copy(struct shares *s, const struct shares_one *one, struct shar
         return rc;
 }
 
-/* A folder that is not there cannot be protected; an empty one can. */
-static int make_missing(const struct shares_one *one, const char *path, struct err *err)
+/* The folder that holds `path`, found beneath the share; *name: its last component. */
+static int parent_of(const struct shares_one *one, const char *path, const char **name)
 {
         char parent[PATH_MAX];
         char *slash;
-        int dir, rc;
 
         place(parent, sizeof(parent), "%s", path);
         slash = strrchr(parent, '/');
-        if (slash)
-                *slash = 0;
-        dir = slash ? share_open(one->checked.fd, parent, O_PATH | O_DIRECTORY | O_CLOEXEC, 0) : fcntl(one->checked.fd, F_DUPFD_CLOEXEC, 0);
+        *name = slash ? path + (slash - parent) + 1 : path;
+        if (!slash)
+                return fcntl(one->checked.fd, F_DUPFD_CLOEXEC, 0);
+        *slash = 0;
+        return share_open(one->checked.fd, parent, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+}
+
+/* What is not there cannot be protected; an empty folder can, and so can a file that tells git nothing new: its common folder is itself. */
+static int make_missing(const struct shares_one *one, const struct share_protected_path *p, struct err *err)
+{
+        const char *name;
+        int dir = parent_of(one, p->path, &name), fd = -1, rc;
+
         if (dir < 0)
-                return err_sys(err, errno, "%s/%s", one->checked.path, esc_str(parent));
-        rc = mkdirat(dir, slash ? slash + 1 : path, 0755) < 0 && errno != EEXIST ? -1 : 0;
+                return err_sys(err, errno, "%s/%s", one->checked.path, esc_str(p->path));
+        if (p->directory) {
+                rc = mkdirat(dir, name, 0755) < 0 && errno != EEXIST ? -1 : 0;
+        } else {
+                fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+                rc = fd < 0 || (strcmp(name, "commondir") == 0 && write(fd, ".\n", 2) != 2) ? -1 : 0;
+        }
         if (rc < 0)
-                err_sys(err, errno, "%s/%s", one->checked.path, esc_str(path));
+                err_sys(err, errno, "%s/%s", one->checked.path, esc_str(p->path));
+        fd_close(&fd);
         fd_close(&dir);
         return rc;
+}
+
+static void remove_made(const struct shares_one *one)
+{
+        for (size_t i = 0; i < one->protected_count; i++) {
+                const char *name;
+                int dir = one->protected[i].made ? parent_of(one, one->protected[i].path, &name) : -1;
+
+                if (dir >= 0 && unlinkat(dir, name, 0) < 0 && errno != ENOENT)
+                        log_error("%s/%s stays: %s", one->checked.path, esc_str(one->protected[i].path), strerror(errno));
+                fd_close(&dir);
+        }
 }
 
 struct collect {
@@ -127,7 +154,10 @@ static int collect_one(void *arg, const struct share_protected_path *p)
         if (!to->path)
                 return err_set(c->err, "out of memory");
         one->protected_count++;
-        return p->missing ? make_missing(one, p->path, c->err) : 0;
+        if (p->missing && make_missing(one, p, c->err) < 0)
+                return -1;
+        to->made = p->missing && !p->directory;
+        return 0;
 }
 
 /* Overlay stores are found again by the path written beside them. */
@@ -397,6 +427,7 @@ json_t *shares_finish(struct shares *s, const struct plan *plan)
                 if (!one->before)
                         continue;
                 carry_back(one, plan);
+                remove_made(one);
                 if (share_snapshot_compare(one->before, one->checked.fd, used < SHARES_CHANGED ? SHARES_CHANGED - used : 0, add_changed, &to, &err) < 0)
                         log_error("%s: cannot tell what changed: %s", one->checked.path, err.text);
         }

@@ -21,6 +21,7 @@ struct shares_protected {
         char *path;
         enum share_protection how;
         int copy; /* SHARE_PROTECT_COPY: number of the private copy in the state folder; -1 */
+        bool made; /* a file that stands there only to be mounted on: goes with the session */
 };
 
 struct shares_one {

@@ -98,7 +98,7 @@ struct collect {
         bool failed;
 };
 
-static int keep(struct collect *c, const char *path, enum share_protection how, bool directory, bool missing, const char *reason)
+static int keep_one(struct collect *c, const char *path, enum share_protection how, bool directory, bool missing, const char *reason)
 {
         if (c->count == SHARE_PROTECTED) {
                 c->failed = true;
@@ -112,6 +112,27 @@ static int keep(struct collect *c, const char *path, enum share_protection how, 
         }
         c->found[c->count++] = (struct found){ .path = copy, .how = how, .directory = directory, .missing = missing, .reason = reason };
         return 0;
+}
+
+static bool is_pinned(const struct collect *c, const char *path)
+{
+        for (size_t i = c->count; i-- > 0;)
+                if (c->found[i].how == SHARE_PROTECT_PIN && strcmp(c->found[i].path, path) == 0)
+                        return true;
+        return false;
+}
+
+/* With every folder above it pinned: whoever renames one of them puts another in its place, with a file of that name in it. */
+static int keep(struct collect *c, const char *path, enum share_protection how, bool directory, bool missing, const char *reason)
+{
+        char above[PATH_MAX];
+
+        for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+                snprintf(above, sizeof(above), "%.*s", (int)(slash - path), path);
+                if (!is_pinned(c, above) && keep_one(c, above, SHARE_PROTECT_PIN, true, false, pin_reason) < 0)
+                        return -1;
+        }
+        return keep_one(c, path, how, directory, missing, reason);
 }
 
 static bool join(char out[PATH_MAX], const char *folder, const char *name)
@@ -213,7 +234,9 @@ static int git_folder(struct collect *c, const char *folder)
                 if (strncmp(rows[i].path, ".git/", 5) != 0 || !join(path, folder, rows[i].path + 5))
                         continue;
                 bool is_dir = rows[i].kind == KIND_DIRECTORY, there = share_stat(c->root_fd, path, &st) == 0;
-                if (there ? (is_dir ? !S_ISDIR(st.st_mode) : !S_ISREG(st.st_mode)) : !(is_dir && real))
+                /* Not there, and git would obey it once the guest has made it: except a worktree's hooks, which are the repository's. */
+                bool worth = rows[i].kind != KIND_CONFIG && (real || strcmp(rows[i].path, ".git/config.worktree") == 0);
+                if (there ? (is_dir ? !S_ISDIR(st.st_mode) : !S_ISREG(st.st_mode)) : !worth)
                         continue;
                 enum share_protection how = rows[i].kind == KIND_CONFIG ? SHARE_PROTECT_COPY : SHARE_PROTECT_READ_ONLY;
                 if (keep(c, path, how, is_dir, !there, rows[i].reason) < 0)

@@ -56,7 +56,8 @@ struct share_protected_path {
         const char *path;    /* relative to the share; borrowed for the call. A parent always comes before what is in it. */
         enum share_protection how;
         bool directory;
-        bool missing;        /* does not exist (.git/hooks only): make an empty folder first, mode 0755, with mkdirat beneath the share */
+        bool missing;        /* of a git folder only, does not exist: first make an empty folder, mode 0755, or a file that says nothing new to git
+                              * (commondir: "."; config.worktree: empty), beneath the share; remove the file when the guest is gone */
         const char *reason;  /* a sentence, static */
 };
 /* Finds every path of protected.tbl in the tree, those of nested repositories, submodules and worktrees included, and what a .git/config

@@ -65,17 +65,20 @@ static void every_protected_path_is_found(void **state)
         assert_int_equal(buf_add(&listing, "", 1), 0);
         assert_string_equal((const char *)buf_slice(&listing).p,
                             "pin .Cargo/\nro .Cargo/config.toml\n"
-                            "pin .git/\ncopy .git/config\nro .git/hooks/\n"
-                            "pin .git/modules/lib/deep/\ncopy .git/modules/lib/deep/config\nro .git/modules/lib/deep/hooks/ missing\n"
-                            "pin .git/worktrees/w/\nro .git/worktrees/w/commondir\n"
+                            "pin .git/\nro .git/commondir missing\ncopy .git/config\nro .git/config.worktree missing\nro .git/hooks/\n"
+                            "pin .git/modules/\npin .git/modules/lib/\npin .git/modules/lib/deep/\nro .git/modules/lib/deep/commondir missing\n"
+                            "copy .git/modules/lib/deep/config\nro .git/modules/lib/deep/config.worktree missing\nro .git/modules/lib/deep/hooks/ missing\n"
+                            "pin .git/worktrees/\npin .git/worktrees/w/\nro .git/worktrees/w/commondir\nro .git/worktrees/w/config.worktree missing\n"
                             "ro .gitinclude\n"
                             "pin .vscode/\nro .vscode/tasks.json\n"
-                            "ro lib/deep/.git\n"
-                            "pin looks/bare/\ncopy looks/bare/config\nro looks/bare/hooks/ missing\n"
+                            "pin lib/\npin lib/deep/\nro lib/deep/.git\n"
+                            "pin looks/\npin looks/bare/\nro looks/bare/commondir missing\ncopy looks/bare/config\nro looks/bare/config.worktree missing\n"
+                            "ro looks/bare/hooks/ missing\n"
                             "ro my.code-workspace\n"
-                            "pin nested/repo/.git/\ncopy nested/repo/.git/config\nro nested/repo/.git/hooks/ missing\n"
-                            "ro packages/a/.envrc\nro packages/b/.husky/\nro packages/b/.npmrc\n"
-                            "ro tools/hooks/\n");
+                            "pin nested/\npin nested/repo/\npin nested/repo/.git/\nro nested/repo/.git/commondir missing\ncopy nested/repo/.git/config\n"
+                            "ro nested/repo/.git/config.worktree missing\nro nested/repo/.git/hooks/ missing\n"
+                            "pin packages/\npin packages/a/\nro packages/a/.envrc\npin packages/b/\nro packages/b/.husky/\nro packages/b/.npmrc\n"
+                            "pin tools/\nro tools/hooks/\n");
         buf_fini(&listing);
         close(fd);
 }
