@@ -34,22 +34,48 @@ static void pair_close(struct pair *p)
         fd_close(&p->upper);
 }
 
+/* The launcher keeps the layers in its own order and writes beside each which folder it belongs to. 1: found; 0: none; -1: err. */
+static int find_upper(struct cli *cli, const struct config_workspace *w, const char *real, char upper[PATH_MAX], struct err *err)
+{
+        for (size_t n = 0;; n++) {
+                struct err missing = ERR_INIT;
+                struct buf text;
+                bool same;
+                int rc;
+
+                if (snprintf(upper, PATH_MAX, "%s/workspaces/%.*s/overlay/%zu/path", cli->paths.state, SLICE_FMT(w->name), n) >= PATH_MAX)
+                        return err_set(err, "path too long");
+                buf_init(&text, 0);
+                rc = fd_read_file(upper, &text, PATH_MAX, &missing);
+                same = rc == 0 && slice_is(buf_slice(&text), real);
+                buf_fini(&text);
+                if (rc < 0)
+                        return 0;
+                if (same) {
+                        memcpy(strrchr(upper, '/'), "/upper", sizeof("/upper"));
+                        return 1;
+                }
+        }
+}
+
 /* Opens share number i of the workspace when it is an overlay. 1: open; 0: not an overlay, or nothing written yet; -1: err. */
 static int pair_open(struct cli *cli, const struct config_workspace *w, size_t i, struct pair *p, struct err *err)
 {
-        char upper[PATH_MAX];
+        char upper[PATH_MAX], real[PATH_MAX];
+        int rc;
 
         *p = (struct pair){ .lower = -1, .upper = -1 };
         if (w->shares[i].mode != SHARE_OVERLAY)
                 return 0;
         if (loader_expand(p->path, sizeof(p->path), w->shares[i].path, w->dir, err) < 0)
                 return -1;
-        if (snprintf(upper, sizeof(upper), "%s/workspaces/%.*s/overlay/%zu/upper", cli->paths.state, SLICE_FMT(w->name), i) >= (int)sizeof(upper))
-                return err_set(err, "path too long");
+        rc = realpath(p->path, real) ? find_upper(cli, w, real, upper, err) : err_sys(err, errno, "%s", p->path);
+        if (rc <= 0)
+                return rc;
         p->upper = open(upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         if (p->upper < 0)
-                return errno == ENOENT ? 0 : err_sys(err, errno, "%s", upper);
-        p->lower = open(p->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                return err_sys(err, errno, "%s", upper);
+        p->lower = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         if (p->lower >= 0)
                 return 1;
         err_sys(err, errno, "%s", p->path);
