@@ -251,6 +251,8 @@ static bool serve(void)
 }
 
 /* Reaps every child that ended; tells bromed when it is there to be told. */
+static int64_t orphans_ms; /* when to look for what a program that ended has left; 0: nothing ended */
+
 static void reap(bool tell)
 {
         int status;
@@ -263,8 +265,32 @@ static void reap(bool tell)
                         if (tell)
                                 say(json_pack("{s:s, s:I, s:i}", "op", "exited", "id", (json_int_t)children[i].id, "status", status));
                         children[i].id = 0;
+                        orphans_ms = clock_mono_ms() + ORPHAN_MS;
                         break;
                 }
+}
+
+/* What a dead launcher leaves comes to us: its keeper ends the guest, tidies up and goes by itself. A guest whose keeper died too (it may be frozen,
+ * then it hears of nothing) is killed. Children that are not waited for yet, so their numbers are still theirs. */
+static void kill_orphans(void)
+{
+        char path[64], text[4096], *at = text, *end; /* some 500 numbers; what is beyond them goes the next time */
+        int fd;
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        fd_close(&fd);
+        text[n > 0 ? n : 0] = 0;
+        for (long pid; (pid = strtol(at, &end, 10)) > 0 && *end == ' '; at = end) {
+                bool ours = false;
+
+                for (size_t i = 0; i < DAEMON_SPAWNED; i++)
+                        ours = ours || (children[i].id && children[i].pid == pid);
+                if (!ours && kill((pid_t)pid, SIGKILL) == 0)
+                        log_info("process %ld, left behind by a launcher, is killed", pid);
+        }
 }
 
 static bool any_child(void)
@@ -301,6 +327,7 @@ static void end_all(int signals)
         for (size_t i = 0; i < DAEMON_SPAWNED; i++)
                 if (children[i].id)
                         kill(children[i].pid, SIGKILL);
+        kill_orphans();
 }
 
 static int open_signals(void)
@@ -325,15 +352,20 @@ int main(void)
         setsid();
         signals = open_signals();
         /* No seal of its own: whatever it gave up, brome-launch could not have. Not dumpable, so that nobody of the same user steers it. */
-        if (signals < 0 || fd_cloexec(CHANNEL, true) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
+        if (signals < 0 || fd_cloexec(CHANNEL, true) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+            prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
                 log_error("not started by bromed");
                 return 1;
         }
         for (;;) {
                 struct pollfd p[2] = { { .fd = CHANNEL, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
 
-                if (poll(p, 2, -1) < 0 && errno != EINTR)
+                if (poll(p, 2, orphans_ms ? ORPHAN_MS : -1) < 0 && errno != EINTR)
                         return 1;
+                if (orphans_ms && clock_mono_ms() >= orphans_ms) {
+                        orphans_ms = 0;
+                        kill_orphans();
+                }
                 if (p[1].revents) {
                         drain_signals(signals);
                         reap(true);

@@ -72,7 +72,7 @@ static int become_guest_root(const struct ids *ids, struct err *err)
                 return err_sys(err, errno, "cannot drop groups");
         if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
                 return err_sys(err, errno, "cannot become the guest's root");
-        /* After the last change of ids, which clears it: the guest dies with the launcher. */
+        /* After the last change of ids, which clears it. Good only while the launcher has the right to signal us: once it is sealed, the keeper ends us. */
         return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ? err_sys(err, errno, "prctl") : 0;
 }
 

@@ -245,8 +245,12 @@ static int turn(struct session *s, struct err *err)
                 return -1;
         if (rc <= 0)
                 return 0;
-        if (fds[POLL_KEEPER].revents)
+        if (fds[POLL_KEEPER].revents) {
+                /* What its hands did that ours still can, by descriptor: a frozen guest could not even die. brome-spawn ends what is left. */
+                (void)cgroup_kill(&s->groups);
+                (void)cgroup_freeze(&s->groups, false);
                 return err_set(err, "the launcher's keeper died");
+        }
         if (n && mux_turn(s->mux, fds + POLL_FIXED, n, &why) < 0) {
                 if (!s->ends && fds[POLL_CHILD].revents == 0) {
                         log_error("%s", why.text);
