@@ -143,7 +143,7 @@ const struct seal_call seal_calls_base[] = {
         SEAL_CALL(close, "descriptors"),
         SEAL_CALL(fstat, "stdio, memory files"),
         SEAL_CALL(newfstatat, "fstat of newer C libraries"),
-        SEAL_CALL(mmap, "memory; made executable by nobody, see mprotect"),
+        SEAL_CALL_ARG(mmap, 2, 4 /* PROT_EXEC */, 0, "memory, never executable"),
         SEAL_CALL(munmap, "memory"),
         SEAL_CALL(mremap, "memory"),
         SEAL_CALL(madvise, "memory given back"),
