@@ -24,8 +24,11 @@ def make_world():
 
 
 def running(b):
-    b("workspace", "start", "s")
-    wait_for("the workspace", lambda: [r for r in b.json("workspace", "ls") if r["name"] == "s" and r["state"] == "running"])
+    """The processes of a running session; one that still ends is waited for."""
+    def up():
+        b("workspace", "start", "s")
+        return [r for r in b.json("workspace", "ls") if r["name"] == "s" and r["state"] == "running"]
+    wait_for("the workspace", up)
     return {name: pids[0] for name, pids in tree(b).items()}
 
 
