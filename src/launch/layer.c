@@ -189,7 +189,8 @@ int layer_overlay(const struct ids *ids, int top_fd, int lower_fd, int map_usern
         }
         if (rc < 0)
                 err_sys(err, e, "cannot mount an overlay at /%s%s", esc_str(path),
-                        e == ENODEV ? " (sudo modprobe overlay)" : e == EINVAL ? " (is the state folder itself on an overlay or a network file system? set BROME_STATE)" : "");
+                        e == ENODEV ? " (sudo modprobe overlay)" : e != EINVAL ? "" : ids->root ? " (is the state folder itself on an overlay or a network file system? set BROME_STATE)"
+                                : " (is something mounted below it? only root can lay a layer over that; or is the state folder on an overlay or a network file system? set BROME_STATE)");
 out:
         fd_close(&dir);
         fd_close(&upper);

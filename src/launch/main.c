@@ -102,6 +102,8 @@ static int prepare(struct session *s, const struct rootfs *fs, struct etc *etc, 
         for (size_t i = 0; i < s->shares.count; i++)
                 if (s->shares.one[i].checked.warning[0])
                         json_array_append_new(s->warnings, json_string(s->shares.one[i].checked.warning));
+        if (fs->without_opt)
+                json_array_append_new(s->warnings, json_string("/opt is empty inside: something is mounted below it, and only root can lay a layer over that"));
         cgroup_open(&s->groups, &s->plan);
         return 0;
 }
@@ -109,9 +111,12 @@ static int prepare(struct session *s, const struct rootfs *fs, struct etc *etc, 
 static int build(struct session *s, struct err *err)
 {
         static struct etc etc; /* its lock is held for life */
-        struct rootfs fs = { &s->ids, &s->plan, &s->shares, &etc };
+        struct rootfs fs = { .ids = &s->ids, .plan = &s->plan, .shares = &s->shares, .etc = &etc };
 
-        if (identify(s, err) < 0 || make_gateway(s, err) < 0 || prepare(s, &fs, &etc, err) < 0 ||
+        if (identify(s, err) < 0)
+                return -1;
+        fs.without_opt = !s->ids.root && rootfs_holds_mounts("/opt");
+        if (make_gateway(s, err) < 0 || prepare(s, &fs, &etc, err) < 0 ||
             child_start(&s->child, &fs, &s->groups, s->gateway.guest_netns, err) < 0)
                 return -1;
         gateway_close_guest(&s->gateway);

@@ -1,6 +1,7 @@
 /* The guest's root: see rootfs.h. Tables say what there is; the order of build() is the order of mounting. */
 #include "launch/rootfs.h"
 #include "launch/place.h"
+#include "base/buf.h"
 #include "base/esc.h"
 #include "base/fd.h"
 #include "launch/layer.h"
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+enum { MOUNTS_BYTES = 4 << 20 }; /* of the host's list of mounts; container hosts have thousands */
 
 /* Top-level names of a system: a link is copied as one (merged /usr), a folder becomes an overlay. */
 static const char *const system_names[] = { "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt" };
@@ -161,6 +163,26 @@ int rootfs_prepare(const struct rootfs *r, struct err *err)
         return make_store(r, "etc", &fresh, err) < 0 || prepare_var(r, err) < 0 ? -1 : 0;
 }
 
+bool rootfs_holds_mounts(const char *folder)
+{
+        struct buf text;
+        struct err quiet;
+        size_t n = strlen(folder);
+        char *line, *save = NULL;
+        bool found = false;
+
+        buf_init(&text, 0);
+        if (fd_read_file("/proc/self/mountinfo", &text, MOUNTS_BYTES, &quiet) == 0 && buf_add(&text, "", 1) == 0)
+                for (line = strtok_r((char *)text.bytes + text.start, "\n", &save); line && !found; line = strtok_r(NULL, "\n", &save)) {
+                        /* proc(5): id, parent, device, root, mount point */
+                        for (int field = 1; line && field < 5; field++)
+                                line = strchr(line, ' ') ? strchr(line, ' ') + 1 : NULL;
+                        found = line && strncmp(line, folder, n) == 0 && line[n] == '/';
+                }
+        buf_fini(&text);
+        return found;
+}
+
 static int stage(const struct rootfs *r, struct err *err)
 {
         char path[PATH_MAX];
@@ -220,7 +242,9 @@ static int system_folders(const struct rootfs *r, struct err *err)
                         target[n > 0 ? n : 0] = 0;
                         if (n <= 0 || symlink(target, system_names[i]) < 0)
                                 return err_sys(err, errno, "%s", host);
-                } else if (layer_mkdir(r->ids, system_names[i], 0755, err) < 0 ||
+                } else if (layer_mkdir(r->ids, system_names[i], 0755, err) < 0) {
+                        return -1;
+                } else if (!(r->without_opt && strcmp(system_names[i], "opt") == 0) &&
                            overlay_at(r, host, r->ids->userns, system_names[i], system_names[i], err) < 0) {
                         return -1;
                 }

@@ -18,7 +18,12 @@ struct rootfs {
         const struct plan *plan;
         const struct shares *shares;
         const struct etc *etc;
+        bool without_opt; /* see rootfs_holds_mounts: the guest's /opt is then empty */
 };
+
+/* Is something mounted below that folder of the host? Then an ordinary user cannot lay a layer over it: the kernel does not let a user namespace
+ * look behind a mount that it did not make. */
+bool rootfs_holds_mounts(const char *folder);
 
 /* In the launcher, before the guest's process: the folders in the workspace's state that the layers need. */
 int rootfs_prepare(const struct rootfs *r, struct err *err) __attribute__((warn_unused_result));

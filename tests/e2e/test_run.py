@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from world import Brome, Skip, World, wait_for
+from world import Brome, Skip, World, sh, wait_for
 
 CONFIG = """
 workspace saved {
@@ -108,6 +108,19 @@ def test_workspace_new_and_rm(w, b):
     b("workspace", "rm", "fresh", check=0)
     assert b("run", "fresh", "--", "true").returncode != 0
     assert "fresh" not in b("workspace", "ls", check=0).stdout
+
+
+def test_mounts_below_opt(w):
+    """An ordinary user cannot lay a layer over a folder with mounts of its own: the workspace starts all the same, and says what is missing."""
+    sh("mount", "-t", "tmpfs", "stand-in", "/opt")
+    try:
+        os.mkdir("/opt/vendor")
+        sh("mount", "-t", "tmpfs", "stand-in", "/opt/vendor")
+        p = w.plain("run", "--", "ls", "-A", "/opt", check=0)
+        assert p.stdout == "" and "/opt is empty inside" in p.stderr, (p.stdout, p.stderr)
+        assert w.root("run", "--", "ls", "-A", "/opt", check=0).stdout == "vendor\n"
+    finally:
+        sh("umount", "-R", "/opt")
 
 
 @both
