@@ -271,8 +271,11 @@ int main(int argc, char **argv)
                 if (!(pfd.revents & (POLLIN | POLLHUP)))
                         continue;
                 n = read(fd, in, sizeof(in));
-                if (n <= 0)
+                if (n <= 0) {
+                        buf_fini(&out);
+                        nghttp2_session_del(h2);
                         return 0;
+                }
                 if (nghttp2_session_mem_recv(h2, in, (size_t)n) != n)
                         return 1;
         }

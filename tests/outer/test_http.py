@@ -3,6 +3,9 @@
 from outer import *
 import base64, re
 
+with open(sys.argv[2], "rb") as f:
+    SANITIZED = b"__asan_init" in f.read()  # its memory says nothing then
+
 pki = Pki()
 nginx = Nginx(pki, "h1.example", "h2.example", "plain.example")
 tap = Tap()
@@ -461,7 +464,7 @@ def t_backpressure():
             last = sent["n"]
             o.errors or time.sleep(0.3)
         expect(sent["n"] < 16 << 20, "the origin was drained of %d bytes" % sent["n"])
-        expect(d.rss_kb("Rss") < 64000, "memory %d kB" % d.rss_kb("Rss"))
+        expect(SANITIZED or d.rss_kb("Rss") < 64000, "memory %d kB" % d.rss_kb("Rss"))
         # neighbours go on
         expect(d.get("http", "refused.example:80", "/").status == 403, "neighbour")
         d.say("reset", i)
@@ -488,7 +491,7 @@ def t_origins_that_do_not_read():
         d.say("end", i)
         r = d.result(i)
         expect(r.status == 200 and r.body.startswith("%d " % (40 << 20)), r)
-        expect(d.rss_kb() < 64 << 10, "memory: %d kB" % d.rss_kb())
+        expect(SANITIZED or d.rss_kb() < 64 << 10, "memory: %d kB" % d.rss_kb())
         done.set()
         for i in stuck:
             d.say("reset", i)
@@ -525,7 +528,7 @@ def t_bulk(size=64 << 20):
             want.update(b"x" * (1 << 20))
         expect(r.status == 200 and r.body == "%d %s" % (size, want.hexdigest()), r)
         print("# %s: down %.0f MB/s, up %.0f MB/s, private dirty %d kB" % (n, size / 1e6 / took, size / 1e6 / (time.monotonic() - t), door.rss_kb()))
-        expect(door.rss_kb() < 32 * 1024, "memory: %d kB" % door.rss_kb())
+        expect(SANITIZED or door.rss_kb() < 32 * 1024, "memory: %d kB" % door.rss_kb())
     os.unlink(path)
 
 
@@ -541,7 +544,7 @@ def t_memory_at_rest():
     d = Door(BASE, CA)
     kb = d.rss_kb()
     print("# private dirty at rest: %d kB" % kb)
-    expect(kb < 3 * 1024, "%d kB" % kb)
+    expect(SANITIZED or kb < 3 * 1024, "%d kB" % kb)
     d.close()
 
 

@@ -6,6 +6,8 @@ import array, json, os, select, shutil, signal, socket, sqlite3, subprocess, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BROMED, SPAWN, SWEEP = map(os.path.abspath, sys.argv[1:4])
+with open(BROMED, "rb") as f:
+    SANITIZED = b"__asan_init" in f.read()  # its memory says nothing then
 BLOCK = "workspace t1 {\n        rules {\n                allow web example.org read-only\n        }\n}\n"
 
 
@@ -102,7 +104,7 @@ class Home:
 
     def env(self):
         return {"PATH": os.environ["PATH"], "HOME": self.dir, "BROME_LIBEXEC": self.lib, "BROME_CONFIG": self.conf, "BROME_STATE": self.state,
-                "BROME_RUNTIME": self.run, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")}
+                "BROME_RUNTIME": self.run, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}  # the search for leaks makes calls that the seal kills for
 
     def spawn(self, prefix=()):
         r, w = os.pipe()
@@ -371,7 +373,7 @@ def test_freeze():
         c.ok("freeze", workspace="t1")
         assert state(c)["state"] == "frozen"
         assert c.ask("exec", workspace="t1", argv=["x"])["code"] == "state"
-        until(lambda: [x for x in h.said("inner") if x["op"] == "refuse"][0]["reason"] == "frozen")
+        until(lambda: [x["reason"] for x in h.said("inner") if x["op"] == "refuse"][:1] == ["frozen"])
         c.ok("thaw", workspace="t1")
         assert state(c)["state"] == "running"
         assert c.ask("thaw", workspace="t1")["code"] == "state"
@@ -642,7 +644,7 @@ def test_flood_of_records():
             slowest = max(slowest, time.monotonic() - t)
         assert until_done()
         print(f"# slowest neighbour {slowest * 1000:.0f} ms, {memory_kb(h.daemon.pid)} KB resident")
-        assert slowest < 2 and (os.environ.get("ASAN_OPTIONS") or memory_kb(h.daemon.pid) < 128 * 1024)
+        assert slowest < 2 and (SANITIZED or memory_kb(h.daemon.pid) < 128 * 1024)
         c.ok("session.close", workspace="t1")
 
 
