@@ -182,13 +182,36 @@ static enum wire_reason h1_finish(struct h1_reader *r, struct slice in, struct a
         return WIRE_OK;
 }
 
+/* A start line is refused as soon as it cannot become one: who speaks something else may never end a line. */
+static enum wire_reason h1_begins(const struct h1_reader *r, struct slice in)
+{
+        static const char version[] = "HTTP/1.";
+        size_t n = 0;
+
+        if (!r->is_request) {
+                while (n < in.n && n < sizeof(version) - 1 && in.p[n] == (uint8_t)version[n])
+                        n++;
+                return n == in.n || n == sizeof(version) - 1 ? WIRE_OK : WIRE_VERSION;
+        }
+        while (n < in.n && n <= METHOD_BYTES_MAX && ch_is(in.p[n], CH_TOKEN))
+                n++;
+        if (n > METHOD_BYTES_MAX)
+                return WIRE_METHOD;
+        if (n == in.n || in.p[n] == '\r' || in.p[n] == '\n')
+                return WIRE_OK;
+        return n && in.p[n] == ' ' ? WIRE_OK : WIRE_METHOD;
+}
+
 enum wire_step h1_read(struct h1_reader *r, struct slice in, struct arena *a, struct h1_head *out, size_t *used, enum wire_reason *why)
 {
         for (;;) {
                 size_t n = 0;
                 struct slice line;
-                enum wire_step step = h1_line(r, in, &n, why);
+                enum wire_step step;
 
+                if (!r->started && (*why = h1_begins(r, in)) != WIRE_OK)
+                        return WIRE_BAD;
+                step = h1_line(r, in, &n, why);
                 if (step != WIRE_DONE)
                         return step;
                 line = slice_of(in.p + r->line, n);

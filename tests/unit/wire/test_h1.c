@@ -239,12 +239,38 @@ static void endless_line_is_refused_at_its_limit(void **state)
 
         assert_non_null(bytes);
         memset(bytes, 'A', H1_START_BYTES_MAX + 2);
+        memcpy(bytes, "GET /", 5);
         h1_reader_init(&r, true);
         for (size_t n = 0; n < H1_START_BYTES_MAX + 2; n++)
                 assert_int_equal(h1_read(&r, slice_of(bytes, n), *state, &h, &used, &why), WIRE_MORE);
         assert_int_equal(h1_read(&r, slice_of(bytes, H1_START_BYTES_MAX + 2), *state, &h, &used, &why), WIRE_BAD);
         assert_reason(why, WIRE_START_TOO_LONG, "endless");
         free(bytes);
+}
+
+/* Who speaks something else may never end a line: refused by what has come. */
+static void what_is_no_http_is_refused_at_once(void **state)
+{
+        static const struct {
+                const char *text;
+                bool request;
+                enum wire_reason why; /* WIRE_OK: could still become one */
+        } rows[] = {
+                { "GE", true, WIRE_OK }, { "GET ", true, WIRE_OK }, { "\xff", true, WIRE_METHOD }, { " ", true, WIRE_METHOD }, { "G:", true, WIRE_METHOD },
+                { "AAAAAAAAAAAAAAAAAAAAAAAAA", true, WIRE_METHOD }, { "HTT", false, WIRE_OK }, { "HTTP/1.1", false, WIRE_OK }, { "<html", false, WIRE_VERSION },
+                { "HTTP/2", false, WIRE_VERSION }, { "SSH-2.0", false, WIRE_VERSION },
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                struct h1_reader r;
+                struct h1_head h;
+                size_t used;
+                enum wire_reason why = WIRE_OK;
+
+                h1_reader_init(&r, rows[i].request);
+                assert_int_equal(h1_read(&r, slice_str(rows[i].text), *state, &h, &used, &why), rows[i].why == WIRE_OK ? WIRE_MORE : WIRE_BAD);
+                assert_reason(why, rows[i].why, rows[i].text);
+        }
 }
 
 struct frow {
@@ -397,6 +423,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 ARENA_TEST(heads_are_read_or_refused), ARENA_TEST(fields_are_lower_case_and_trimmed), ARENA_TEST(nul_is_refused), ARENA_TEST(every_byte_in_a_value),
                 ARENA_TEST(limits_hold),               ARENA_TEST(endless_line_is_refused_at_its_limit),
+                ARENA_TEST(what_is_no_http_is_refused_at_once),
                 ARENA_TEST(framing_is_one_decision),   ARENA_TEST(connection_options),
                 ARENA_TEST(heads_in_a_row),            ARENA_TEST(memory_limit_is_a_reason),
         };
