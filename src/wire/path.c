@@ -112,14 +112,28 @@ static bool is_escape_of(struct slice s, size_t i, char high, char low)
         return s.n - i >= 3 && s.p[i] == '%' && s.p[i + 1] == (uint8_t)high && s.p[i + 2] == (uint8_t)low;
 }
 
-/* The bytes before an encoded or plain slash at `end`. */
+/* Dots and blanks alone: some file systems drop trailing blanks and further dots, so that ".. " and "..." go up too. */
+static bool path_piece_is_dots(struct slice piece)
+{
+        size_t i = 0, dots = 0;
+
+        while (i < piece.n) {
+                bool blank = is_escape_of(piece, i, '2', '0');
+
+                if (!blank && piece.p[i] != '.')
+                        return false;
+                dots += !blank;
+                i += blank ? 3 : 1;
+        }
+        return dots > 0;
+}
+
+/* The bytes before an encoded or plain slash. */
 static enum wire_reason path_piece_check(struct slice piece)
 {
         if (piece.n == 0)
                 return WIRE_PATH_EMPTY;
-        if (slice_is(piece, ".") || slice_is(piece, ".."))
-                return WIRE_PATH_DOT;
-        return WIRE_OK;
+        return path_piece_is_dots(piece) ? WIRE_PATH_DOT : WIRE_OK;
 }
 
 /* Dot and empty segments, with %2F as a separator too: some origins decode it before they split. path is canonical and begins with "/". */

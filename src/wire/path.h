@@ -3,8 +3,8 @@
  * Canonical form (RFC 3986 §6.2.2, narrower): begins with "/"; unreserved characters, sub-delims but "+", ":" and "@" stand decoded;
  * every other byte stands as %XX in upper case; the decoded path is valid UTF-8. "+" and "%2B" stay as sent, since origins
  * differ in reading them. "%2F" stays an encoded byte (npm's @scope%2Fname) but counts as a separator in every check.
- * Refused: dot segments, empty segments (a trailing slash is fine), backslash, controls, ";" raw or encoded (many origins cut
- * "/admin;x" to "/admin"), malformed escapes, "%25" before two hex digits (double encoding), a fragment. Canonical of canonical is
+ * Refused: segments of dots and blanks alone, empty segments (a trailing slash is fine), backslash, controls, ";" raw or encoded (many
+ * origins cut "/admin;x" to "/admin"), malformed escapes, "%25" before two hex digits (double encoding), a fragment. Canonical of canonical is
  * itself. The doors forward this form and no other. */
 #ifndef BROME_WIRE_PATH_H
 #define BROME_WIRE_PATH_H
