@@ -1,6 +1,46 @@
 /* Canonical answer from HTTP/1.x and HTTP/2: see response.h. */
 #include "wire/http_priv.h"
 
+static struct slice extension_name(struct slice e)
+{
+        ptrdiff_t end = slice_find(e, ';');
+
+        if (end >= 0)
+                e = slice_first(e, (size_t)end);
+        while (e.n && (e.p[e.n - 1] == ' ' || e.p[e.n - 1] == '\t'))
+                e.n--;
+        return e;
+}
+
+static bool extension_offered(const struct headers *asked, struct slice name)
+{
+        struct slice offer;
+
+        for (size_t i = 0; i < asked->n; i++) {
+                struct slice rest = asked->at[i].value;
+
+                while (slice_is(asked->at[i].name, "sec-websocket-extensions") && list_next(&rest, &offer))
+                        if (slice_ieq(extension_name(offer), name))
+                                return true;
+        }
+        return false;
+}
+
+/* An extension changes what the frames' bits mean: only one that the client offered may be in force (RFC 6455 §4.1). */
+static bool extensions_ok(const struct headers *answer, const struct request *req)
+{
+        struct slice e;
+
+        for (size_t i = 0; i < answer->n; i++) {
+                struct slice rest = answer->at[i].value;
+
+                while (slice_is(answer->at[i].name, "sec-websocket-extensions") && list_next(&rest, &e))
+                        if (!extension_offered(&req->headers, extension_name(e)))
+                                return false;
+        }
+        return true;
+}
+
 /* A 101 is right only as the answer to our own WebSocket opening, with the accept value of the key we sent. */
 static bool switch_ok(const struct h1_head *h, const struct connection *c, const struct picked *p, const struct request *req)
 {
@@ -8,7 +48,7 @@ static bool switch_ok(const struct h1_head *h, const struct connection *c, const
 
         return h->minor == 1 && req->upgrade == WIRE_UPGRADE_WEBSOCKET && c->upgrade && p->upgrades == 1 &&
                slice_iis(p->upgrade, "websocket") && p->ws_accepts == 1 && ws_accept(accept, req->ws_key) == 0 &&
-               slice_is(p->ws_accept, accept);
+               slice_is(p->ws_accept, accept) && extensions_ok(&p->out, req);
 }
 
 enum wire_reason response_from_h1(struct arena *a, const struct h1_head *h, const struct request *req, struct response *out)
@@ -75,7 +115,7 @@ static enum wire_reason body_h2(const struct picked *p, bool end_stream, const s
                 return end_stream ? WIRE_STATUS : WIRE_OK; /* an interim answer cannot end the stream */
         if (req->upgrade != WIRE_UPGRADE_NONE && r->status < 300) {
                 r->upgraded = true;
-                return WIRE_OK;
+                return extensions_ok(&p->out, req) ? WIRE_OK : WIRE_UPGRADE_BAD;
         }
         r->has_length = p->lengths && r->status != 204;
         r->length = r->has_length ? p->length : 0;
