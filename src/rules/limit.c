@@ -62,8 +62,8 @@ static ptrdiff_t key_decode(uint8_t *out, struct slice in)
         return (ptrdiff_t)n;
 }
 
-/* The next `key=value` of *rest; '&' and ';' both separate, since origins differ on ';'. */
-static bool query_next(struct slice *rest, struct slice *key)
+/* The next `key=value` of *rest, whole and its key; '&' and ';' both separate, since origins differ on ';'. */
+static bool query_next(struct slice *rest, struct slice *pair, struct slice *key)
 {
         size_t i = 0;
         ptrdiff_t eq;
@@ -72,10 +72,9 @@ static bool query_next(struct slice *rest, struct slice *key)
                 return false;
         while (i < rest->n && rest->p[i] != '&' && rest->p[i] != ';')
                 i++;
-        *key = slice_first(*rest, i);
-        eq = slice_find(*key, '=');
-        if (eq >= 0)
-                *key = slice_first(*key, (size_t)eq);
+        *pair = slice_first(*rest, i);
+        eq = slice_find(*pair, '=');
+        *key = eq >= 0 ? slice_first(*pair, (size_t)eq) : *pair;
         *rest = slice_skip(*rest, i + 1);
         return true;
 }
@@ -83,17 +82,17 @@ static bool query_next(struct slice *rest, struct slice *key)
 static enum hold query_holds(const struct rule *r, const struct policy_request_query *q)
 {
         uint8_t decoded[KEY_BYTES];
-        struct slice rest = q->query, key;
+        struct slice rest = q->query, pair, key;
         enum hold hold = HOLD_YES;
 
         if (r->query == QUERY_ANY)
                 return HOLD_YES;
         if (r->query == QUERY_NONE)
                 return q->has_query || q->query.n ? HOLD_NO : HOLD_YES;
-        while (query_next(&rest, &key)) {
+        while (query_next(&rest, &pair, &key)) {
                 ptrdiff_t n = key_decode(decoded, key);
                 size_t i;
-                if (key.n == 0)
+                if (pair.n == 0) /* "&&"; "=value" has a key, the empty one, and carries data */
                         continue;
                 if (n < 0) {
                         hold = HOLD_UNSURE;
@@ -111,9 +110,9 @@ static enum hold query_holds(const struct rule *r, const struct policy_request_q
 static bool query_overrides(struct slice query)
 {
         uint8_t decoded[KEY_BYTES];
-        struct slice key;
+        struct slice pair, key;
 
-        while (query_next(&query, &key)) {
+        while (query_next(&query, &pair, &key)) {
                 ptrdiff_t n = key_decode(decoded, key), bracket;
                 struct slice k;
                 if (n < 0) {

@@ -55,7 +55,7 @@ void policy_suggest_request(const struct policy_request_query *q, bool governed,
         enum reason why;
         int64_t max;
 
-        if (!can_suggest(&q->flow))
+        if (!can_suggest(&q->flow) || q->upgrade == UPGRADE_OTHER) /* no rule allows that one */
                 return;
         reads = limits_hold(&read_only, q, &which, &why, &max) == HOLD_YES;
         buf_add_str(out, "allow web ");
@@ -66,7 +66,7 @@ void policy_suggest_request(const struct policy_request_query *q, bool governed,
                 buf_addf(out, " path \"%.*s\"", SLICE_FMT(q->path));
         if (reads)
                 buf_add_str(out, " read-only");
-        else if (method_ok(method) && q->upgrade != UPGRADE_OTHER) {
+        else if (method_ok(method)) {
                 buf_add_str(out, governed ? " GET,HEAD,OPTIONS" : "");
                 if (!governed || !reading(method))
                         buf_addf(out, governed ? ",%.*s" : " %.*s", SLICE_FMT(method));

@@ -84,7 +84,8 @@ static const struct request_case request_cases[] = {
         { "allow web a.example query \"k\"", "a.example", "GET", "/x", "k=1;z=2", 0, UPGRADE_NONE, false, REASON_QUERY_NOT_ALLOWED },
         { "allow web a.example query \"k\"", "a.example", "GET", "/x", "K=1", 0, UPGRADE_NONE, false, REASON_QUERY_NOT_ALLOWED },
         { "allow web a.example query \"k\"", "a.example", "GET", "/x", "k%=1", 0, UPGRADE_NONE, false, REASON_QUERY_NOT_ALLOWED },
-        { "allow web a.example query \"k\"", "a.example", "GET", "/x", "=1", 0, UPGRADE_NONE, false, REASON_NONE },
+        { "allow web a.example query \"k\"", "a.example", "GET", "/x", "=1", 0, UPGRADE_NONE, false, REASON_QUERY_NOT_ALLOWED },
+        { "allow web a.example query \"k\"", "a.example", "GET", "/x", "k=1&&;k", 0, UPGRADE_NONE, false, REASON_NONE },
         /* body */
         { "allow web a.example body none", "a.example", "POST", "/x", "", 1, UPGRADE_NONE, false, REASON_BODY_NOT_ALLOWED },
         { "allow web a.example body none", "a.example", "GET", "/x", "", 0, UPGRADE_WEBSOCKET, false, REASON_UPGRADE_NOT_ALLOWED },
