@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CORK_BYTES = SCRATCH_BYTES + 20 * 1024, SSL_PIECE_BYTES = 16 * 1024 };
+enum { CORK_BYTES = 2 * SCRATCH_BYTES + 20 * 1024, SSL_PIECE_BYTES = 16 * 1024 };
 
 static TAILQ_HEAD(, conn) dirty = TAILQ_HEAD_INITIALIZER(dirty);
 
@@ -204,19 +204,36 @@ static void fail(struct conn *c, const char *why)
                 c->ops->failed(c, why);
 }
 
-/* Encrypts and sends until the queue or the socket's patience ends. */
-static int flush_tls(struct conn *c)
+/* Encrypts of s what the block has room for. Bytes, or -1. */
+static ssize_t encrypt(struct conn *c, struct slice s)
 {
-        while (buf_len(&c->out) || buf_len(&c->wire)) {
+        size_t total = 0, done;
+
+        while (total < s.n && !buf_len(&c->wire) && sizeof(cork.bytes) - cork.n >= SSL_PIECE_BYTES + 1024) {
+                struct slice piece = slice_first(slice_skip(s, total), SSL_PIECE_BYTES);
+                if (SSL_write_ex(c->ssl, piece.p, piece.n, &done) <= 0) {
+                        ERR_clear_error();
+                        cork.owner = NULL;
+                        return -1;
+                }
+                total += done;
+        }
+        return (ssize_t)total;
+}
+
+/* Encrypts and sends the queue and then *s, until both or the socket's patience ends; leaves in *s what is left of it. */
+static int send_tls(struct conn *c, struct slice *s)
+{
+        while (buf_len(&c->out) || buf_len(&c->wire) || s->n) {
+                ssize_t n;
                 cork_begin(c);
-                while (!buf_len(&c->wire) && buf_len(&c->out) && sizeof(cork.bytes) - cork.n >= SSL_PIECE_BYTES + 1024) {
-                        size_t n = buf_len(&c->out), done;
-                        if (SSL_write_ex(c->ssl, buf_slice(&c->out).p, n < SSL_PIECE_BYTES ? n : SSL_PIECE_BYTES, &done) <= 0) {
-                                ERR_clear_error();
-                                cork.owner = NULL;
+                if ((n = encrypt(c, buf_slice(&c->out))) < 0)
+                        return -1;
+                buf_consume(&c->out, (size_t)n);
+                if (!buf_len(&c->out)) {
+                        if ((n = encrypt(c, *s)) < 0)
                                 return -1;
-                        }
-                        buf_consume(&c->out, done);
+                        *s = slice_skip(*s, (size_t)n);
                 }
                 if (cork_end(c) < 0)
                         return -1;
@@ -224,6 +241,21 @@ static int flush_tls(struct conn *c)
                         break;
         }
         return 0;
+}
+
+static int flush_tls(struct conn *c)
+{
+        struct slice none = SLICE_EMPTY;
+
+        return send_tls(c, &none);
+}
+
+int conn_send(struct conn *c, struct slice s)
+{
+        conn_touch(c);
+        if (s.n >= SSL_PIECE_BYTES && c->ssl && !c->handshaking && !c->dead && !c->broken && !buf_len(&c->wire))
+                c->broken = send_tls(c, &s) < 0; /* told at the end of the turn: the caller is not to be closed under its feet */
+        return buf_add_slice(&c->out, s);
 }
 
 static int flush_plain(struct conn *c)
@@ -258,7 +290,7 @@ static void flush(struct conn *c)
 
         if (c->dead || c->handshaking)
                 return;
-        if ((c->ssl ? flush_tls(c) : flush_plain(c)) < 0) {
+        if (c->broken || (c->ssl ? flush_tls(c) : flush_plain(c)) < 0) {
                 fail(c, "the guest closed the connection");
                 return;
         }

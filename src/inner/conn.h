@@ -39,6 +39,7 @@ struct conn {
         bool eof, eof_told, peer_gone;
         bool fin_wanted, fin_sent;
         bool handshaking;
+        bool broken;      /* sending failed; the owner is still to be told */
         bool dirty;       /* on the turn's list */
         bool in_data;
         bool dead;
@@ -57,6 +58,8 @@ void conn_pause(struct conn *c);
 void conn_resume(struct conn *c);
 /* Asks for a flush at the end of the turn; call after adding to c->out. */
 void conn_touch(struct conn *c);
+/* Adds to c->out and asks for the flush; of many bytes under TLS only what the socket does not take now. 0, or -1 when memory is out. */
+int conn_send(struct conn *c, struct slice s) __attribute__((warn_unused_result));
 /* Half close once everything is sent. */
 void conn_finish(struct conn *c);
 /* Flushes every touched connection. Call once per turn. */

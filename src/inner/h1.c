@@ -150,10 +150,18 @@ static void tunnel_down(struct h1 *h, struct slice s)
                 conn_touch(&h->f->conn);
 }
 
+static int send_chunk(struct conn *c, struct slice s)
+{
+        uint8_t head[CHUNK_HEAD_BYTES_MAX];
+
+        if (!s.n)
+                return 0;
+        return buf_add(&c->out, head, chunk_head(head, s.n)) < 0 || conn_send(c, s) < 0 ? -1 : buf_add(&c->out, "\r\n", 2);
+}
+
 static void leg_data(struct exchange *x, struct slice s)
 {
         struct h1 *h = x->owner;
-        struct buf *out = &h->f->conn.out;
         int rc = 0;
 
         if (h->state == H1_TUNNEL) {
@@ -163,10 +171,10 @@ static void leg_data(struct exchange *x, struct slice s)
         switch (h->how) {
         case BODY_LENGTH:
         case BODY_CLOSE:
-                rc = buf_add_slice(out, s);
+                rc = conn_send(&h->f->conn, s);
                 break;
         case BODY_CHUNKED:
-                rc = chunk_write(out, s);
+                rc = send_chunk(&h->f->conn, s);
                 break;
         case BODY_NONE:
         case BODY_KIND_COUNT:

@@ -30,7 +30,7 @@ struct link {
         size_t deferred_bytes; /* of the connection's window, not yet given back */
 };
 
-static uint8_t scratch[4 * SCRATCH_BYTES];
+static uint8_t scratch[2 * SCRATCH_BYTES];
 
 /* --- fields of our own --- */
 

@@ -170,30 +170,50 @@ static void conn_read(void *ctx)
 
 /* --- writing --- */
 
-/* 0, or -1 when the connection broke. */
-static int write_tls(struct conn *c)
+/* Encrypts of s what there is room for. Bytes, or -1. */
+static ssize_t encrypt(struct conn *c, struct slice s)
 {
-        size_t n;
+        size_t total = 0, n;
 
+        while (total < s.n && cipher_has_room(&c->cipher)) {
+                struct slice part = slice_first(slice_skip(s, total), SSL3_RT_MAX_PLAIN_LENGTH);
+
+                if (!SSL_write_ex(c->ssl, part.p, part.n, &n))
+                        return -1;
+                total += n;
+        }
+        return (ssize_t)total;
+}
+
+/* Sends the queue and then *s, until both or the socket's patience ends; leaves in *s what is left of it. 0, or -1 when the connection broke. */
+static int write_tls(struct conn *c, struct slice *s)
+{
         ERR_clear_error();
-        while (buf_len(&c->out) || buf_len(&c->cipher.wire)) {
-                bool broken = false;
+        while (buf_len(&c->out) || buf_len(&c->cipher.wire) || s->n) {
+                ssize_t queued, direct = 0;
 
                 cipher_begin(&c->cipher);
-                while (!broken && buf_len(&c->out) && cipher_has_room(&c->cipher)) {
-                        struct slice part = slice_first(buf_slice(&c->out), SSL3_RT_MAX_PLAIN_LENGTH);
-
-                        broken = !SSL_write_ex(c->ssl, part.p, part.n, &n);
-                        if (!broken)
-                                buf_consume(&c->out, n);
-                }
-                if (cipher_end(&c->cipher) < 0 || broken)
+                queued = encrypt(c, buf_slice(&c->out));
+                if (queued > 0)
+                        buf_consume(&c->out, (size_t)queued);
+                if (queued >= 0 && buf_len(&c->out) == 0)
+                        direct = encrypt(c, *s);
+                if (direct > 0)
+                        *s = slice_skip(*s, (size_t)direct);
+                if (cipher_end(&c->cipher) < 0 || queued < 0 || direct < 0)
                         return -1;
                 watch_wire(c);
                 if (c->blocked)
                         break;
         }
         return 0;
+}
+
+int conn_put(struct conn *c, struct slice s)
+{
+        if (c->ssl && s.n >= SSL3_RT_MAX_PLAIN_LENGTH && !c->blocked && c->state == CONN_OPEN && !c->out_broken)
+                c->out_broken = write_tls(c, &s) < 0; /* told by the flush: the caller is not to be closed under its feet */
+        return buf_add_slice(&c->out, s);
 }
 
 static int write_plain(struct conn *c)
@@ -218,7 +238,9 @@ static int write_plain(struct conn *c)
 /* False when the connection broke (the owner was told). */
 static bool conn_write(struct conn *c)
 {
-        if ((c->ssl ? write_tls(c) : write_plain(c)) < 0) {
+        struct slice none = SLICE_EMPTY;
+
+        if (c->out_broken || (c->ssl ? write_tls(c, &none) : write_plain(c)) < 0) {
                 /* What the origin said before it closed may explain it: read first. */
                 conn_read(c);
                 if (c->state == CONN_OPEN)
@@ -238,7 +260,7 @@ static void conn_flush(void *ctx)
 
         while (c->state == CONN_OPEN) {
                 c->owner->writable(c->ctx);
-                if (c->state != CONN_OPEN || c->blocked || buf_len(&c->out) == 0 || !conn_write(c))
+                if (c->state != CONN_OPEN || c->blocked || (buf_len(&c->out) == 0 && !c->out_broken) || !conn_write(c))
                         break;
         }
         if (c->state == CONN_OPEN && !c->blocked && (buf_len(&c->cipher.wire) || (c->shut && buf_len(&c->out) == 0)))

@@ -57,6 +57,7 @@ struct conn {
         struct event *readable, *writable, *deadline;
         struct buf in, out;
         bool eof, paused, shut, blocked; /* blocked: the socket takes no more for now */
+        bool out_broken; /* sending failed; the owner is still to be told */
         bool has_address;
         struct addr address; /* what was dialled; not set by way of a proxy */
         uint64_t received;
@@ -67,6 +68,8 @@ struct conn {
 struct conn *conn_new(struct outer *o, const struct conn_plan *plan, const struct conn_owner *owner, void *ctx) __attribute__((warn_unused_result));
 void conn_close(struct conn *c); /* NULL is fine; the owner hears nothing more */
 void conn_ask(struct conn *c);   /* something was put in conn->out, or the owner wants `writable` */
+/* Appends to conn->out; of many bytes under TLS only what the socket does not take now. 0, or -1 when memory is out. */
+int conn_put(struct conn *c, struct slice s) __attribute__((warn_unused_result));
 /* Stops and starts reading. */
 void conn_pause(struct conn *c, bool pause);
 /* Sends no more after what is in conn->out (TCP half close). */

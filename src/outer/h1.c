@@ -158,7 +158,11 @@ static void h1_take(struct http *h, struct exchange *ex)
 
 static int put_up(struct http *h, struct slice s)
 {
-        return h->h1->ex->req.body == BODY_CHUNKED && h->h1->expect != H1_EXPECT_RAW ? chunk_write(&h->conn->out, s) : buf_add_slice(&h->conn->out, s);
+        uint8_t head[CHUNK_HEAD_BYTES_MAX];
+
+        if (h->h1->ex->req.body != BODY_CHUNKED || h->h1->expect == H1_EXPECT_RAW)
+                return conn_put(h->conn, s);
+        return buf_add(&h->conn->out, head, chunk_head(head, s.n)) < 0 || conn_put(h->conn, s) < 0 ? -1 : buf_add(&h->conn->out, "\r\n", 2);
 }
 
 static void h1_send(struct http *h)
