@@ -122,8 +122,8 @@ static const int keeper_caps[] = {
         CAP_DAC_OVERRIDE,    /* removing its control groups */
 };
 static const struct seal_call keeper_calls[] = {
-        SEAL_CALL(pidfd_send_signal, "killing the guest"),
-        SEAL_CALL(kill, "freezing without control groups"),
+        SEAL_CALL_ARG(kill, 1, 0xffffffffu, SIGSTOP, "freezing without control groups"),
+        SEAL_CALL_ARG(kill, 1, 0xffffffffu, SIGCONT, "thawing"),
         SEAL_CALL(getdents64, "the list of processes"),
         SEAL_CALL(openat, "the same"),
         SEAL_CALL(unlinkat, "removing the control groups"),
@@ -131,6 +131,16 @@ static const struct seal_call keeper_calls[] = {
         SEAL_CALL(clock_nanosleep, "waiting for them to empty"),
         SEAL_CALL(nanosleep, "the same"),
 };
+
+/* Of all processes that it could kill, as root every one of the host, it may kill the guest's. */
+static int seal_hands(const struct hands *h, struct err *err)
+{
+        struct seal_call calls[1 + sizeof(keeper_calls) / sizeof(keeper_calls[0])];
+
+        calls[0] = (struct seal_call)SEAL_CALL_ARG(pidfd_send_signal, 0, 0xffffffffu, (uint64_t)h->guest_pidfd, "killing the guest");
+        memcpy(calls + 1, keeper_calls, sizeof(keeper_calls));
+        return seal_calls(calls, sizeof(calls) / sizeof(calls[0]), err);
+}
 
 static _Noreturn void serve(struct hands *h)
 {
@@ -142,8 +152,7 @@ static _Noreturn void serve(struct hands *h)
                 log_error("keeper: %s", strerror(errno));
                 _exit(1);
         }
-        if (seal_caps(keeper_caps, sizeof(keeper_caps) / sizeof(keeper_caps[0]), &err) < 0 ||
-            seal_calls(keeper_calls, sizeof(keeper_calls) / sizeof(keeper_calls[0]), &err) < 0) {
+        if (seal_caps(keeper_caps, sizeof(keeper_caps) / sizeof(keeper_caps[0]), &err) < 0 || seal_hands(h, &err) < 0) {
                 log_error("keeper: %s", err.text);
                 _exit(1);
         }
