@@ -213,6 +213,11 @@ void conn_resume(struct conn *c)
 }
 
 void conn_touch(struct conn *c) { c->dirty = true; }
+int conn_send(struct conn *c, struct slice s)
+{
+        c->dirty = true;
+        return buf_add_slice(&c->out, s);
+}
 void conn_finish(struct conn *c)
 {
         c->fin_wanted = true;

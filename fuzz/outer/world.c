@@ -176,6 +176,11 @@ void conn_ask(struct conn *c)
         (void)c;
         world->asked = true;
 }
+int conn_put(struct conn *c, struct slice s)
+{
+        conn_ask(c);
+        return buf_add_slice(&c->out, s);
+}
 void conn_pause(struct conn *c, bool pause) { c->paused = pause; }
 void conn_shut(struct conn *c) { c->shut = true; }
 bool conn_is_h2(const struct conn *c) { return c->h2; }
