@@ -136,5 +136,12 @@ def alive(b, workspace="s"):
     assert b.sh(workspace, "curl -sS -m 20 https://allowed.example/", check=0).stdout == "hello from nginx\n"
 
 
+def lives(pid):
+    try:
+        return status(pid).get("State", "Z")[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def gone(*pids):
-    wait_for(f"the end of {pids}", lambda: not [p for p in pids if os.path.exists(f"/proc/{p}") and status(p).get("State", "Z")[0] not in "ZX"])
+    wait_for(f"the end of {pids}", lambda: not [p for p in pids if lives(p)])
