@@ -23,6 +23,7 @@ bool refusal_is_policy(enum reason r)
                 [REASON_READ_ONLY_BODY] = true,
                 [REASON_READ_ONLY_UPGRADE] = true,
                 [REASON_READ_ONLY_OVERRIDE] = true,
+                [REASON_OVERRIDE] = true,
                 [REASON_UPGRADE_NOT_ALLOWED] = true,
                 [REASON_QUERY_NOT_ALLOWED] = true,
                 [REASON_BODY_NOT_ALLOWED] = true,

@@ -159,10 +159,20 @@ static enum hold read_only_holds(const struct rule *r, const struct policy_reque
         return *why == REASON_NONE ? HOLD_YES : HOLD_NO;
 }
 
+/* A rule with methods or a path says what the origin may do; a request that asks the origin to read another method or path than it
+ * shows could be anything. */
+static bool masked(const struct rule *r, const struct policy_request_query *q)
+{
+        return (r->method_count || r->path.n) && (q->override_header || query_overrides(q->query));
+}
+
 static enum hold method_holds(const struct rule *r, const struct policy_request_query *q, enum reason *why)
 {
         struct slice m = method_of(q);
 
+        *why = REASON_OVERRIDE;
+        if (masked(r, q))
+                return HOLD_UNSURE;
         *why = REASON_METHOD_NOT_ALLOWED;
         if (r->method_count == 0)
                 return HOLD_YES;

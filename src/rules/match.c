@@ -188,6 +188,15 @@ void policy_opaque(const struct policy *p, const struct policy_flow_query *q, st
 
 enum step { STEP_NEXT, STEP_DONE };
 
+/* The rule is for another path. A field like X-Original-URL may make the origin serve that very path: then nobody can tell. */
+static enum step path_passed_over(const struct policy_request_query *q, const struct rule *r, int i, struct policy_verdict *v)
+{
+        if (!q->override_header)
+                return STEP_NEXT;
+        verdict_refuse(v, i, r->log, REASON_OVERRIDE);
+        return STEP_DONE;
+}
+
 static enum step request_allow(const struct policy *p, const struct policy_request_query *q, int i, unsigned origins, struct policy_verdict *v)
 {
         const struct rule *r = &p->prog.rules.rules[i];
@@ -198,7 +207,7 @@ static enum step request_allow(const struct policy *p, const struct policy_reque
         }
         if (r->path.n && !path_match(r->path, q->path, true)) {
                 if (!path_match(r->path, q->path, false))
-                        return STEP_NEXT;
+                        return path_passed_over(q, r, i, v);
                 /* Going on would let the request slip past this rule's limits under another reading. */
                 verdict_refuse(v, i, r->log, REASON_PATH_AMBIGUOUS);
                 return STEP_DONE;
@@ -217,7 +226,7 @@ static enum step request_deny(const struct policy *p, const struct policy_reques
         int64_t max;
 
         if (r->path.n && !path_match(r->path, q->path, false))
-                return STEP_NEXT;
+                return path_passed_over(q, r, i, v);
         if (limits_hold(r, q, &which, &why, &max) == HOLD_NO)
                 return STEP_NEXT;
         verdict_refuse(v, i, r->log, REASON_RULE_DENY);

@@ -187,8 +187,12 @@ void naive_request(const struct policy *p, const struct policy_request_query *q,
                 struct policy_verdict w;
                 int h;
                 bool sure = !r->path.n || naive_glob(r->path, q->path, true), maybe = !r->path.n || naive_glob(r->path, q->path, false);
-                if (!via || !maybe)
+                if (!via || (!maybe && !q->override_header))
                         continue;
+                if (!maybe) {
+                        set(v, false, FLOW_DENY, (int)i, REASON_OVERRIDE, r->log, false);
+                        return;
+                }
                 set(&w, true, FLOW_INSPECT, (int)i, REASON_NONE, r->log, private_ok(p, &q->flow, via));
                 h = holds(r, q, &w);
                 if (r->action == RULE_DENY) {
