@@ -78,7 +78,7 @@ def test_default_is_closed(w, b):
     mark = w.sniffer.mark()
     began = time.monotonic()
     p = b("run", "--", "sh", "-c", "curl -sS https://allowed.example/; echo $?; curl -sS http://203.0.113.10/; echo $?")
-    assert p.stdout.split() == ["6", "7"] or p.stdout.split() == ["6", "56"], (p.stdout, p.stderr)
+    assert p.stdout.split() in (["6", "7"], ["6", "55"], ["6", "56"]), (p.stdout, p.stderr)  # the reset may come while curl sends
     assert time.monotonic() - began < 30, "refused, not timed out"
     left = [q for q in w.sniffer.since(mark) if q["dst"] != "127.0.0.1"]
     assert not left, left
