@@ -14,6 +14,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -43,7 +44,9 @@ static const struct folder root_folders[] = {
         { "etc", 0755 }, { "var", 0755 }, { "root", 0700 }, { "tmp", 01777 }, { "run", 0755 }, { "dev", 0755 }, { "proc", 0555 },
         { "home", 0755 }, { "mnt", 0755 }, { "media", 0755 }, { "srv", 0755 },
 };
-static const char *const devices[] = { "null", "zero", "full", "random", "urandom", "tty" };
+static const struct { const char *name; unsigned major, minor; } devices[] = { /* Linux Documentation/admin-guide/devices.txt */
+        { "null", 1, 3 }, { "zero", 1, 5 }, { "full", 1, 7 }, { "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 },
+};
 static const struct { const char *name, *target; } device_links[] = {
         { "fd", "/proc/self/fd" }, { "stdin", "/proc/self/fd/0" }, { "stdout", "/proc/self/fd/1" }, { "stderr", "/proc/self/fd/2" }, { "ptmx", "pts/ptmx" },
 };
@@ -281,18 +284,32 @@ static int own_folders(const struct rootfs *r, struct err *err)
         return layer_mkdir(r->ids, "run/lock", 01777, err);
 }
 
-static int device_folder(const struct rootfs *r, struct err *err)
+/* A node of the workspace's own, as root can make it: a lock or watch on the host's node would be seen by every other workspace. An ordinary
+ * user may make none, nor may root in a container without CAP_MKNOD: these share the host's. */
+static int device(const struct rootfs *r, size_t i, struct err *err)
 {
         char host[32], path[32];
 
+        place(host, sizeof(host), "/dev/%s", devices[i].name);
+        place(path, sizeof(path), "dev/%s", devices[i].name);
+        if (r->ids->root && mknod(path, S_IFCHR | 0666, makedev(devices[i].major, devices[i].minor)) == 0) {
+                /* Owned by nobody whom the guest is: it can neither close nor give away what its programs rely on. */
+                if (chmod(path, 0666) == 0)
+                        return 0;
+                return err_sys(err, errno, "%s", path);
+        }
+        return layer_touch(path, err) < 0 ? -1 : layer_bind(host, path, LAYER_DEVICE, err);
+}
+
+static int device_folder(const struct rootfs *r, struct err *err)
+{
+        char path[32];
+
         if (layer_tmpfs(r->ids, "dev", MS_NOEXEC, "mode=755,size=64k,nr_inodes=64", err) < 0)
                 return -1;
-        for (size_t i = 0; i < COUNT(devices); i++) {
-                place(host, sizeof(host), "/dev/%s", devices[i]);
-                place(path, sizeof(path), "dev/%s", devices[i]);
-                if (layer_touch(path, err) < 0 || layer_bind(host, path, LAYER_DEVICE, err) < 0)
+        for (size_t i = 0; i < COUNT(devices); i++)
+                if (device(r, i, err) < 0)
                         return -1;
-        }
         for (size_t i = 0; i < COUNT(device_links); i++) {
                 place(path, sizeof(path), "dev/%s", device_links[i].name);
                 if (symlink(device_links[i].target, path) < 0)

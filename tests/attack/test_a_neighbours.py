@@ -126,7 +126,7 @@ if os.fork() == 0:
     a = socket.socket(socket.AF_UNIX); a.bind("\\0mark-of-s"); a.listen()
     u = socket.socket(); u.bind(("0.0.0.0", 9999)); u.listen()
     locks = []
-    for p in ("/usr/bin/env", "/usr/bin/python3", "/etc/passwd", "/usr", "/", "/dev/null", "/dev/urandom", "/proc", "/usr/lib", "/var/lib/dpkg/status"):
+    for p in ("/usr/bin/env", "/usr/bin/python3", "/etc/passwd", "/usr", "/", "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/proc/kcore", "/proc", "/usr/lib", "/var/lib/dpkg/status"):
         try: f = os.open(p, os.O_RDONLY); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); locks.append(f)
         except OSError: pass
     import time; time.sleep(600); os._exit(0)
@@ -147,12 +147,13 @@ for a in ("127.0.0.1", "10.88.0.2", "10.88.0.1", "10.88.0.3"):
     s = socket.socket(); s.settimeout(5)
     try: s.connect((a, 9999)); s.recv(1) and seen.append(a)
     except OSError: pass
-for p in ("/usr/bin/env", "/usr/bin/python3", "/etc/passwd", "/usr", "/", "/proc", "/usr/lib", "/var/lib/dpkg/status"):
+devices = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/proc/kcore") if AS_ROOT else ()
+for p in ("/usr/bin/env", "/usr/bin/python3", "/etc/passwd", "/usr", "/", "/proc", "/usr/lib", "/var/lib/dpkg/status", *devices):
     try: f = os.open(p, os.O_RDONLY); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError: seen.append("lock on " + p)
     except OSError: pass
 print(json.dumps(seen))
-''', workspace="t")
+'''.replace("AS_ROOT", str(not b.user)), workspace="t")  # an ordinary user can make no device nodes: docs/THREAT-MODEL.md
     assert not out, f"from s to t: {out}"
 
 
