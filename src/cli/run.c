@@ -125,11 +125,7 @@ static int open_session(struct cli *cli, struct control *c, struct run *r, char 
         if (rc != EXIT_OK)
                 return rc == EXIT_CONFIG_ || rc == EXIT_USAGE_ ? rc : EXIT_BROME;
         *session = (uint64_t)chan_int(&answer, "session", 0);
-        json_t *warnings = json_object_get(answer.body, "warnings"), *w;
-        size_t i;
-        json_array_foreach(warnings, i, w)
-                if (json_is_string(w))
-                        cli_note("%s", esc_str(json_string_value(w)));
+        session_warnings(&answer);
         chan_msg_fini(&answer);
         return EXIT_OK;
 }

@@ -123,6 +123,16 @@ int session_call(struct cli *cli, struct control *c, const char *op, json_t *bod
         return rc;
 }
 
+void session_warnings(const struct chan_msg *answer)
+{
+        json_t *warnings = json_object_get(answer->body, "warnings"), *w;
+        size_t i;
+
+        json_array_foreach(warnings, i, w)
+                if (json_is_string(w))
+                        cli_note("%s", esc_str(json_string_value(w)));
+}
+
 int session_ask(struct cli *cli, const char *op, json_t *body, struct chan_msg *answer)
 {
         struct control c = { .fd = -1 };

@@ -12,6 +12,9 @@ int session_ask(struct cli *cli, const char *op, json_t *body, struct chan_msg *
 /* As control_call with one text descriptor, printing progress that takes longer than a second and every error of the daemon's list. */
 int session_call(struct cli *cli, struct control *c, const char *op, json_t *body, struct slice text, struct chan_msg *answer);
 
+/* Of the answer to session.open: what of the isolation does not hold here, a note each. */
+void session_warnings(const struct chan_msg *answer);
+
 /* --share, --env, --allow and friends as the block of a workspace. */
 struct session_options {
         const char *allow[64], *share[32], *env[64];

@@ -245,6 +245,7 @@ int cmd_workspace_start(struct cli *cli, int argc, char **argv)
                                     no_proxy && *no_proxy ? no_proxy : NULL),
                           SLICE_EMPTY, &answer);
         if (rc == EXIT_OK) {
+                session_warnings(&answer);
                 cli_note("%s runs; `brome shell %s` opens a shell, `brome workspace stop %s` ends it", name, name, name);
                 chan_msg_fini(&answer);
         }
