@@ -59,6 +59,7 @@ struct exchange {
         unsigned retries;
         struct exchange *prev, *next;           /* all of the link */
         struct exchange *queue_prev, *queue_next; /* the upstream's own list */
+        int64_t queued_ms;                        /* when it began to wait for a connection */
 
         struct field_list block; /* of the request, then of its trailers, while it comes in */
 };

@@ -32,8 +32,14 @@ enum {
         DIAL_ADDRS_MAX = 16,                  /* tried for one connection, of both families */
         DIAL_STAGGER_MS = 250,                /* RFC 8305 §5, Connection Attempt Delay */
         /* pool */
-        POOL_HOST_MAX = 64,                   /* connections to one origin: HTTP/1.1 clients rarely want more than 6–32 */
-        POOL_TOTAL_MAX = 512,                 /* descriptors of this door stay below 1,024 */
+        FILES_MAX = 8192,                     /* descriptors of this door, where the system gives as many: a connection for each stream of the link and room */
+        FILES_FEW = 4096,                     /* with fewer, the pool has less */
+        POOL_HOST_MAX = 256,                  /* connections to one origin: more than any client wants of HTTP/1.1, long polls included */
+        POOL_HOST_FEW_MAX = 64,
+        POOL_TOTAL_MAX = 1024,                /* four such origins */
+        POOL_TOTAL_FEW_MAX = 512,             /* descriptors stay below 1,024 */
+        POOL_WAIT_MS = 30 * 1000,             /* for a connection that another exchange has: as long as for one that is opened (CONN_DEADLINE_MS) */
+        POOL_LOOK_MS = 1000,                  /* that deadline is looked at so often while anything waits */
         POOL_RETRIES_MAX = 2,                 /* of one exchange on stale connections */
         /* origins over HTTP/2 */
         H2_STREAM_WINDOW = 512 * 1024,        /* 40 Mbit/s at 100 ms */

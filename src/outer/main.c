@@ -14,6 +14,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 static void on_link_broken(void *ctx, const char *why)
 {
@@ -44,8 +45,21 @@ static struct event_base *base_new(void)
         return base;
 }
 
+/* A connection for each stream of the link; the usual soft limit is for programs that use select(2). */
+static void take_descriptors(void)
+{
+        struct rlimit files;
+
+        if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= FILES_MAX)
+                return;
+        files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
+        if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+                log_debug("cannot raise the limit on open files");
+}
+
 static int outer_open(struct outer *o, struct start *start, struct err *err)
 {
+        take_descriptors();
         o->base = base_new();
         if (!o->base)
                 return err_set(err, "no event loop");

@@ -1,11 +1,13 @@
 /* Pool: see pool.h. */
 #include "outer/pool.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "outer/http.h"
 #include "outer/ruleset.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 enum origin_kind { ORIGIN_UNKNOWN, ORIGIN_H1, ORIGIN_H2 };
 
@@ -27,9 +29,10 @@ struct pool {
         struct outer *outer;
         struct origin *origins;
         struct http *idle_newest, *idle_oldest;
-        size_t total;
-        size_t starved; /* origins that wait for a free place */
+        size_t total, total_max, host_max;
         struct turn_item revisit;
+        struct event *look; /* armed while anything waits */
+        bool looking;
 };
 
 static void pump(struct origin *o);
@@ -37,8 +40,18 @@ static const struct upstream_ops waiting_ops;
 
 /* --- waiting --- */
 
+static void look_again(struct pool *p)
+{
+        static const struct timeval often = { POOL_LOOK_MS / 1000, POOL_LOOK_MS % 1000 * 1000 };
+
+        if (!p->looking)
+                p->looking = event_add(p->look, &often) == 0;
+}
+
 static void queue_add(struct origin *o, struct exchange *ex)
 {
+        look_again(o->pool);
+        ex->queued_ms = clock_mono_ms();
         ex->queue_prev = o->last;
         ex->queue_next = NULL;
         *(o->last ? &o->last->queue_next : &o->first) = ex;
@@ -54,6 +67,41 @@ static void queue_remove(struct origin *o, struct exchange *ex)
         *(ex->queue_next ? &ex->queue_next->queue_prev : &o->last) = ex->queue_prev;
         o->waiting--;
         exchange_detach(ex);
+}
+
+/* Ends what waits longer than it may. The first ones in the queue are spared: those for which a connection is being opened, which has a deadline
+ * of its own; before the origin's kind is known, one is opened for all of them. */
+static void queue_expire(struct origin *o, int64_t now_ms)
+{
+        struct exchange *ex = o->first, *next;
+        bool host = o->conn_count >= o->pool->host_max;
+
+        if (o->opening && o->kind == ORIGIN_UNKNOWN)
+                return;
+        for (size_t i = 0; ex && i < o->opening; i++)
+                ex = ex->queue_next;
+        for (; ex && now_ms - ex->queued_ms >= POOL_WAIT_MS; ex = next) {
+                next = ex->queue_next;
+                exchange_fail(ex, REASON_LIMIT, "no connection became free within %d s: all %zu %s are busy", POOL_WAIT_MS / 1000,
+                              host ? o->conn_count : o->pool->total, host ? "to this server" : "of this workspace");
+        }
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+        struct pool *p = arg;
+        int64_t now_ms = clock_mono_ms();
+
+        (void)fd;
+        (void)what;
+        p->looking = false;
+        /* Ending an exchange frees no origin: that is done at the end of a turn. */
+        for (struct origin *o = p->origins; o; o = o->next) {
+                queue_expire(o, now_ms);
+                if (o->first)
+                        look_again(p);
+        }
+        turn_ask(p->outer->turn, &p->revisit);
 }
 
 static void waiting_nothing(struct exchange *ex) { (void)ex; }
@@ -241,13 +289,22 @@ static void on_refused(void *ctx, const struct addr *a)
                 (void)exchange_admit(ex, a);
 }
 
+/* Is there another connection that may yet take what waits? */
+static bool may_serve(const struct origin *o, const struct http *failed)
+{
+        for (const struct http *h = o->conns; h; h = h->next)
+                if (h != failed && !h->retired)
+                        return true;
+        return false;
+}
+
 static void on_failed(void *ctx, enum reason reason, const char *detail)
 {
         struct http *h = ctx;
         struct origin *o = h->origin;
         struct exchange *ex = h->alone, *last = o ? o->last : NULL;
         char text[DETAIL_BYTES * 2];
-        bool others = o && o->conn_count > 1;
+        bool others = o && may_serve(o, h);
 
         /* The text may stand in the connection that goes. */
         snprintf(text, sizeof(text), "%s", detail);
@@ -361,11 +418,11 @@ static bool may_open(struct origin *o)
         struct pool *p = o->pool;
         size_t wanted = o->kind == ORIGIN_H1 ? o->waiting : 1; /* until it is known, one connection tells */
 
-        if (o->opening >= wanted || o->conn_count >= POOL_HOST_MAX)
+        if (o->opening >= wanted || o->conn_count >= p->host_max)
                 return false;
-        if (p->total >= POOL_TOTAL_MAX && p->idle_oldest)
+        if (p->total >= p->total_max && p->idle_oldest)
                 http_drop(p->idle_oldest);
-        return p->total < POOL_TOTAL_MAX;
+        return p->total < p->total_max;
 }
 
 static bool open_one(struct origin *o)
@@ -424,11 +481,11 @@ static void open_websocket(struct pool *p, struct origin *o, struct exchange *ex
                         give(h, ex);
                         return;
                 }
-        if (p->total >= POOL_TOTAL_MAX && p->idle_oldest)
+        if (p->total >= p->total_max && p->idle_oldest)
                 http_drop(p->idle_oldest);
-        h = p->total < POOL_TOTAL_MAX ? http_new(p, &ex->req, false) : NULL;
+        h = p->total < p->total_max ? http_new(p, &ex->req, false) : NULL;
         if (!h) {
-                exchange_fail(ex, REASON_LIMIT, "too many connections");
+                exchange_fail(ex, REASON_LIMIT, "%zu connections of this workspace are busy", p->total);
                 return;
         }
         h->alone = ex;
@@ -477,10 +534,19 @@ size_t pool_connections(const struct pool *p) { return p->total; }
 struct pool *pool_new(struct outer *o)
 {
         struct pool *p = calloc(1, sizeof(*p));
+        struct rlimit files;
+        bool few = getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur < FILES_FEW;
 
-        if (p) {
-                p->outer = o;
-                p->revisit = (struct turn_item){ .run = revisit, .ctx = p };
+        if (!p)
+                return NULL;
+        p->outer = o;
+        p->host_max = few ? POOL_HOST_FEW_MAX : POOL_HOST_MAX;
+        p->total_max = few ? POOL_TOTAL_FEW_MAX : POOL_TOTAL_MAX;
+        p->revisit = (struct turn_item){ .run = revisit, .ctx = p };
+        p->look = evtimer_new(o->base, on_look, p);
+        if (!p->look) {
+                free(p);
+                return NULL;
         }
         return p;
 }

@@ -436,6 +436,39 @@ def t_policy_swap():
     with_odd(serve, check, "allow web odd.example", "allow tcp odd.example:7000")
 
 
+def t_all_connections_busy():
+    """An origin holds every connection: what waits is told so in time, goes when its client goes, and is cut by a policy."""
+    most, go, came = 256, threading.Event(), threading.Semaphore(0)
+
+    def serve(c):
+        while read_head(c):
+            came.release()
+            go.wait(3 * DEADLINE)
+            c.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    def check(d, o):
+        held = [d.request("GET", "http", "odd.example:80", "/held", quiet=True) for _ in range(most)]
+        for _ in held:
+            expect(came.acquire(timeout=DEADLINE), "connections")
+        late, denied, gone = (d.request("GET", "http", "odd.example:80", path) for path in ("/late", "/denied", "/gone"))
+        began = time.monotonic()
+        d.say("reset", gone)
+        d.result(gone)
+        ack = d.policy(rules([("odd.example", o.port, False)], ['deny web odd.example path "/denied"', "allow web odd.example"]))
+        expect(ack["cut"] == 1, ack)
+        r = d.result(denied)
+        expect(r.status == 403 and r.reason == "policy-changed", r)
+        r = d.result(late, 2 * DEADLINE)
+        expect(r.status == 503 and r.reason == "limit" and "all %d to this server are busy" % most in r.detail, r)
+        expect(25 < time.monotonic() - began < 45, time.monotonic() - began)
+        go.set()
+        for i in held:
+            expect(d.wait(lambda e: e.get("id") == i and e["ev"] == "close")["total"] == 2, "held")
+        expect(d.get("http", "odd.example:80", "/after").status == 200, "after")
+        expect(not came.acquire(timeout=0) or not came.acquire(timeout=0), "what was cut went out after all")
+    with_odd(serve, check, "allow web odd.example")
+
+
 def t_policy_bad_ends():
     d = Door(BASE, CA)
     d.say("policy", d.policy_file("rules { allow nonsense }"))
