@@ -182,6 +182,6 @@ void describe_settings(const struct daemon *d, const struct workspace *ws, json_
         json_object_set_new(answer, "cpu_percent", json_integer((json_int_t)c->cpu_percent));
         json_object_set_new(answer, "dns", json_string(c->dns == DNS_REAL ? "real" : "synthetic"));
         json_object_set_new(answer, "nested", json_boolean(c->nested));
-        json_object_set_new(answer, "detect", json_string(c->detect_off ? "off" : "log"));
+        json_object_set_new(answer, "detect", json_string("off")); /* there is no detector yet */
         json_object_set_new(answer, "trace", json_string(c->trace_activity ? "activity" : "off"));
 }

@@ -98,9 +98,9 @@ static const struct keyword rows_trace[] = {
 const struct keyword_table keywords_trace = KEYWORD_TABLE("trace", "a depth of trace", rows_trace);
 static const struct keyword rows_detect[] = {
         { "off", "", "no detector", NULL, 1, NULL },
-        { "log", "", "findings are recorded", NULL, 0, NULL },
-        { "ask", "", "a person decides", "use log or off", 0, NULL },
-        { "block", "", "findings are refused", "use log or off", 0, NULL },
+        { "log", "", "findings are recorded", "use off", 0, NULL },
+        { "ask", "", "a person decides", "use off", 0, NULL },
+        { "block", "", "findings are refused", "use off", 0, NULL },
 };
 const struct keyword_table keywords_detect = KEYWORD_TABLE("detect", "a detector mode", rows_detect);
 static const struct keyword rows_share[] = {
