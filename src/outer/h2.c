@@ -215,6 +215,7 @@ static void on_trailers(struct http *h, struct h2_stream *st)
 {
         struct headers block = fields_block(&st->block);
 
+        trailers_drop_ours(&block);
         if (st->block.bad || trailers_check(&block, true) != WIRE_OK)
                 stream_fail(st, REASON_UPSTREAM_PROTOCOL, "malformed trailers");
         else

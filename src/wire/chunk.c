@@ -69,6 +69,8 @@ static enum wire_reason chunk_trailer_line(struct chunk_reader *r, size_t n)
                 return why;
         for (size_t i = 0; i < name.n; i++)
                 bytes[i] = ascii_lower(bytes[i]);
+        if (field_is_ours(name))
+                return WIRE_OK; /* dropped, as in a head */
         if (field_is_no_trailer(name))
                 return WIRE_TRAILER_FIELD;
         if (r->trailers.n == TRAILER_FIELDS_MAX)

@@ -76,7 +76,7 @@ struct field_info field_info(struct slice name, bool *alias)
         *alias = false;
         if (r)
                 return (struct field_info){ (enum field_role)r->role, r->flags };
-        if (slice_starts(name, SLICE_LIT("brome-")))
+        if (field_is_ours(name))
                 return (struct field_info){ ROLE_BROME, FIELD_NO_TRAILER | FIELD_NO_NOMINATE };
         if (slice_find(name, '_') >= 0 && (r = field_row_folded(name)) != NULL) {
                 *alias = (r->flags & FIELD_FRAMING) != 0;
@@ -92,10 +92,12 @@ bool field_is_hop(struct slice name)
         return r && (r->flags & FIELD_HOP);
 }
 
+bool field_is_ours(struct slice name) { return slice_starts(name, SLICE_LIT("brome-")); }
+
 bool field_is_no_trailer(struct slice name)
 {
         const struct field_row *r = slice_find(name, '_') >= 0 ? field_row_folded(name) : field_row(name);
-        return (r && (r->flags & FIELD_NO_TRAILER)) || slice_starts(name, SLICE_LIT("brome-"));
+        return (r && (r->flags & FIELD_NO_TRAILER)) || field_is_ours(name);
 }
 
 bool field_is_alias(struct slice name)
@@ -223,6 +225,16 @@ bool field_number(struct slice s, uint64_t *out)
                 return false;
         *out = v;
         return true;
+}
+
+void trailers_drop_ours(struct headers *h)
+{
+        size_t kept = 0;
+
+        for (size_t i = 0; i < h->n; i++)
+                if (!field_is_ours(h->at[i].name))
+                        h->at[kept++] = h->at[i];
+        h->n = kept;
 }
 
 enum wire_reason trailers_check(const struct headers *h, bool from_h2)

@@ -43,6 +43,7 @@ struct slice field_trim(struct slice s);
 bool field_is_token(struct slice s);    /* RFC 9110 §5.6.2, at least one character */
 bool field_value_ok(struct slice s);    /* HTAB, SP, VCHAR, obs-text only */
 bool field_is_hop(struct slice name);   /* hop-by-hop: never forwarded (RFC 9110 §7.6.1) */
+bool field_is_ours(struct slice name);  /* brome-*, lower case: between the doors only */
 bool field_is_no_trailer(struct slice name); /* must not stand in a trailer (RFC 9110 §6.5.1) */
 /* `content_length` and the like: CGI origins read `_` as `-`. */
 bool field_is_alias(struct slice name);
@@ -56,6 +57,8 @@ enum wire_reason field_parse(struct slice line, struct slice *name, struct slice
 /* A plain decimal number up to 2^63-1, no sign, space or list. False when it is none. */
 bool field_number(struct slice s, uint64_t *out);
 
+/* Takes the brome-* ones out of what came from a guest or an origin; the list is changed in place. */
+void trailers_drop_ours(struct headers *h);
 /* Trailers as they may be passed on: refuses forbidden fields; from_h2 adds RFC 9113 §8.1 (no pseudo-headers, lower case). */
 enum wire_reason trailers_check(const struct headers *h, bool from_h2) __attribute__((warn_unused_result));
 

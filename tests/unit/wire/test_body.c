@@ -92,7 +92,8 @@ static const struct row rows[] = {
         { "0\r\nauthorization: a\r\n\r\n", true, WIRE_TRAILER_FIELD, "" },
         { "0\r\ncontent_length: 1\r\n\r\n", true, WIRE_TRAILER_FIELD, "" },
         { "0\r\nx-http-method-override: PUT\r\n\r\n", true, WIRE_TRAILER_FIELD, "" },
-        { "0\r\nbrome-flow: 1\r\n\r\n", true, WIRE_TRAILER_FIELD, "" },
+        { "0\r\nbrome-flow: 1\r\nBrome-Reason: forged\r\nbrome-:\r\n\r\n", true, WIRE_OK, "" }, /* dropped */
+        { "0\r\nbrome-flow: \x01\r\n\r\n", true, WIRE_FIELD_VALUE, "" },
         { "0\r\nset-cookie: a\r\n\r\n", false, WIRE_TRAILER_FIELD, "" },
         { "0\r\n a: b\r\n\r\n", true, WIRE_OBS_FOLD, "" },
         { "0\r\na : b\r\n\r\n", true, WIRE_FIELD_SPACE, "" },
@@ -116,6 +117,8 @@ static void chunked_rows(void **state)
                 assert_int_equal(o.last, rows[i].why == WIRE_OK ? BODY_END : BODY_BAD);
                 if (rows[i].why != WIRE_OK)
                         assert_reason(o.why, rows[i].why, rows[i].text);
+                for (size_t k = 0; k < o.trailers.n; k++)
+                        assert_false(slice_starts(o.trailers.at[k].name, SLICE_LIT("brome-")));
                 assert_slice(buf_slice(&o.data), rows[i].data);
                 buf_fini(&o.data);
                 check_every_cut(*state, f, rows[i].request, slice_str(rows[i].text));

@@ -168,6 +168,13 @@ static void trailers(void **state)
         assert_reason(trailers_check(&h, true), WIRE_NAME_CASE, "case");
         at[0] = (struct header){ SLICE_LIT("x"), SLICE_LIT("a\nb") };
         assert_reason(trailers_check(&h, true), WIRE_FIELD_VALUE, "value");
+
+        struct header mixed[] = { { SLICE_LIT("brome-reason"), SLICE_LIT("forged") }, { SLICE_LIT("x"), SLICE_LIT("1") }, { SLICE_LIT("brome-"), SLICE_LIT("") } };
+        h = (struct headers){ mixed, 3 };
+        assert_reason(trailers_check(&h, true), WIRE_TRAILER_FIELD, "ours"); /* between the doors */
+        trailers_drop_ours(&h);
+        assert_int_equal(h.n, 1);
+        assert_slice(h.at[0].name, "x");
 }
 
 int main(void)
