@@ -220,6 +220,16 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t
         return 0;
 }
 
+/* Why the outer door reset a stream. */
+static enum reason reason_of_reset(const struct exchange *x, uint32_t code)
+{
+        enum reason reason = reason_of_link_code(code);
+
+        if (reason == REASON_NONE && code == NGHTTP2_REFUSED_STREAM)
+                return REASON_TOO_MANY_STREAMS;
+        return reason == REASON_NONE && x->state == EXCHANGE_OPEN ? REASON_UPSTREAM_CLOSED : reason;
+}
+
 static int on_close(nghttp2_session *h2, int32_t id, uint32_t code, void *user)
 {
         struct exchange *x = exchange_of(h2, id);
@@ -229,8 +239,7 @@ static int on_close(nghttp2_session *h2, int32_t id, uint32_t code, void *user)
                 return 0;
         x->stream = 0;
         if (!x->down_ended || code != NGHTTP2_NO_ERROR)
-                exchange_link_reset(x, code == NGHTTP2_REFUSED_STREAM ? REASON_TOO_MANY_STREAMS : x->state == EXCHANGE_OPEN ? REASON_UPSTREAM_CLOSED : REASON_NONE,
-                                    SLICE_EMPTY);
+                exchange_link_reset(x, reason_of_reset(x, code), SLICE_EMPTY);
         return 0;
 }
 

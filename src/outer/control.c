@@ -96,7 +96,7 @@ static void reconsider(struct exchange *ex, void *ctx)
         if (ex->state == EXCHANGE_DONE) {
                 /* The answer's rest still stands here: it is not forwarded any more. */
                 if (buf_len(&ex->down))
-                        link_reset(ex->outer->link, ex, reason_h2_code(REASON_POLICY_CHANGED));
+                        link_reset(ex->outer->link, ex, reason_link_code(REASON_POLICY_CHANGED));
                 return;
         }
         (*cut)++;

@@ -74,7 +74,7 @@ static void answer_failure(struct exchange *ex, enum reason reason, const char *
         }
         ex->down_ended = true;
         if (link_answer(ex->outer->link, ex, &h, true) < 0)
-                link_reset(ex->outer->link, ex, reason_h2_code(reason));
+                link_reset(ex->outer->link, ex, reason_link_code(reason));
 }
 
 /* brome-detail is printable ASCII: what esc leaves of UTF-8 goes too. */
@@ -106,7 +106,7 @@ void exchange_fail(struct exchange *ex, enum reason reason, const char *fmt, ...
                 ex->state = EXCHANGE_DONE;
                 answer_failure(ex, reason, detail);
         } else
-                link_reset(ex->outer->link, ex, reason_h2_code(reason));
+                link_reset(ex->outer->link, ex, reason_link_code(reason));
 }
 
 bool exchange_admit(struct exchange *ex, const struct addr *resolved)

@@ -267,7 +267,7 @@ static bool read_body(struct http *h)
                 h1_finish(h, body_trailers(&s->body));
                 return false;
         case BODY_BAD:
-                h1_fail(h, h->conn->eof ? REASON_UPSTREAM_CLOSED : REASON_UPSTREAM_PROTOCOL, wire_reason_sentence(why));
+                h1_fail(h, why == WIRE_BODY_SHORT ? REASON_UPSTREAM_CLOSED : REASON_UPSTREAM_PROTOCOL, wire_reason_sentence(why));
                 return false;
         }
         return false;
