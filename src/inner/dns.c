@@ -71,7 +71,10 @@ static void answer(struct door *d, const struct dns_query *q, struct dns_answer 
 
         *ans = (struct dns_answer){ .rcode = DNS_NOERROR, .ttl_s = DNS_TTL_S };
         if (q->type == DNS_ANY) {
+                struct refusal r = refusal_of(REASON_DNS_ANY);
+
                 ans->rcode = DNS_REFUSED; /* RFC 8482 allows it; nobody needs ANY */
+                events_dns_refusal(d, name, &r);
         } else if (q->type == DNS_PTR || host_is_under(name, SLICE_LIT("arpa"))) {
                 if (q->type == DNS_PTR)
                         answer_ptr(d, name, ans);
@@ -93,10 +96,15 @@ size_t dns_reply(struct door *d, struct slice msg, bool over_udp, uint8_t out[DN
         struct dns_query q;
         struct dns_answer ans;
         struct addr at[2];
+        enum wire_reason why;
         size_t n;
 
         arena_init(&a, DNS_QUERY_ARENA_BYTES);
-        if (dns_query_parse(&a, msg, &q) != WIRE_OK) {
+        why = dns_query_parse(&a, msg, &q);
+        if (why != WIRE_OK) {
+                struct refusal r = refusal_of_wire(why);
+
+                events_dns_refusal(d, SLICE_EMPTY, &r);
                 n = dns_refuse(out, DNS_MESSAGE_BYTES, msg);
         } else {
                 answer(d, &q, &ans, at);

@@ -98,6 +98,17 @@ void events_name(struct door *d, uint64_t id, struct slice name, bool allowed, e
         buf_fini(&suggest);
 }
 
+void events_dns_refusal(struct door *d, struct slice name, const struct refusal *r)
+{
+        struct event_record ev;
+
+        begin(&ev, d, door_id(d), "dns", r->id);
+        event_text(&ev, EVENT_HOST, name);
+        event_num(&ev, EVENT_PORT, 53);
+        event_text(&ev, EVENT_DETAIL, slice_str(r->text));
+        put(d, &ev);
+}
+
 static void put_path(struct event_record *ev, const struct request *r, struct buf *text)
 {
         struct buf full;
@@ -153,7 +164,10 @@ void events_end(const struct exchange *x)
                 event_num(&ev, EVENT_LATENCY, (uint64_t)(x->head_us - x->started_us));
         if (x->address[0])
                 event_text(&ev, EVENT_ADDRESS, slice_str(x->address));
-        if (x->reason != REASON_NONE) {
+        if (x->found != WIRE_OK) {
+                event_text(&ev, EVENT_REASON, slice_str(wire_reason_key(x->found)));
+                event_text(&ev, EVENT_DETAIL, slice_str(wire_reason_sentence(x->found)));
+        } else if (x->reason != REASON_NONE) {
                 event_text(&ev, EVENT_REASON, slice_str(reason_id(x->reason)));
                 event_text(&ev, EVENT_DETAIL, x->detail);
         }

@@ -9,6 +9,8 @@ void events_flow(struct door *d, uint64_t id, const char *protocol, const struct
                  const struct refusal *r);
 /* A DNS name's; `name` is foreign text. */
 void events_name(struct door *d, uint64_t id, struct slice name, bool allowed, enum reason reason);
+/* Of a DNS message that got no answer whatever the policy says; `name` is foreign text, empty when it could not be read. */
+void events_dns_refusal(struct door *d, struct slice name, const struct refusal *r);
 /* A request's; x->req is NULL when it could not be read. */
 void events_request(struct exchange *x, const struct refusal *r);
 /* What came of it; exchange_end calls it. */

@@ -63,6 +63,7 @@ struct exchange {
         char address[ADDR_TEXT_BYTES]; /* brome-address */
         bool recorded;                 /* its verdict was: so its end is, too */
         enum reason reason;            /* of a cut or a refusal */
+        enum wire_reason found;        /* what a codec found wrong in the middle of it; stands in the record instead of `reason` */
         struct slice detail;           /* of it, in the arena; the outer door's words */
 };
 

@@ -142,9 +142,7 @@ static void leg_head(struct exchange *x, const struct response *r)
 
 static void tunnel_down(struct h1 *h, struct slice s)
 {
-        enum wire_reason why;
-
-        if (ws_pass(&h->ws.down, s, &h->f->conn.out, &why) < 0)
+        if (ws_pass(&h->ws.down, s, &h->f->conn.out, &h->x->found) < 0)
                 flow_close(h->f, true);
         else
                 conn_touch(&h->f->conn);
@@ -325,6 +323,7 @@ static void bad_body(struct h1 *h, enum wire_reason why)
         struct refusal r = refusal_of_wire(why);
 
         if (h->head_sent) {
+                h->x->found = why;
                 flow_close(h->f, true);
                 return;
         }
@@ -361,11 +360,9 @@ static bool step_body(struct h1 *h, struct slice *in)
 
 static bool step_tunnel(struct h1 *h, struct slice *in)
 {
-        enum wire_reason why;
-
         if (!exchange_has_room(h->x))
                 return false;
-        if (ws_pass(&h->ws.up, *in, &h->frames, &why) < 0) {
+        if (ws_pass(&h->ws.up, *in, &h->frames, &h->x->found) < 0) {
                 flow_close(h->f, true);
                 return false;
         }

@@ -178,8 +178,7 @@ static void resume(struct h2_stream *s)
 static void leg_data(struct exchange *x, struct slice data)
 {
         struct h2_stream *s = x->owner;
-        enum wire_reason why;
-        int rc = s->tunnel ? ws_pass(&s->ws.down, data, &s->down, &why) : buf_add_slice(&s->down, data);
+        int rc = s->tunnel ? ws_pass(&s->ws.down, data, &s->down, &x->found) : buf_add_slice(&s->down, data);
 
         if (rc < 0)
                 reset(s, NGHTTP2_INTERNAL_ERROR);
@@ -337,7 +336,9 @@ static void got_trailers(struct h2_stream *s)
 {
         struct headers *trailers = arena_alloc(&s->x->arena, sizeof(*trailers));
 
-        if (!trailers || trailers_check(&s->block, true) != WIRE_OK) {
+        trailers_drop_ours(&s->block);
+        s->x->found = trailers ? trailers_check(&s->block, true) : WIRE_MEMORY;
+        if (s->x->found != WIRE_OK) {
                 reset(s, NGHTTP2_PROTOCOL_ERROR);
                 return;
         }
@@ -379,8 +380,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
         struct h2 *h = user;
+        struct h2_stream *s;
 
-        (void)session;
         if (frame->hd.type != NGHTTP2_RST_STREAM)
                 return 0;
         switch (frame->rst_stream.error_code) {
@@ -389,6 +390,9 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
         case NGHTTP2_STREAM_CLOSED:
         case NGHTTP2_FRAME_SIZE_ERROR:
                 h->faults++;
+                s = stream_of(session, frame->hd.stream_id);
+                if (s && s->x && s->x->found == WIRE_OK && s->x->reason == REASON_NONE)
+                        s->x->reason = REASON_FRAMING; /* nghttp2 found it: the record says that much */
                 break;
         default:
                 break;
@@ -398,14 +402,12 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 
 static void send_up(struct h2_stream *s, struct slice data)
 {
-        enum wire_reason why;
-
         if (!s->tunnel) {
                 /* A cut over the body limit was answered by leg_cut. */
                 (void)!exchange_send(s->x, data);
                 return;
         }
-        if (ws_pass(&s->ws.up, data, &s->frames, &why) < 0) {
+        if (ws_pass(&s->ws.up, data, &s->frames, &s->x->found) < 0) {
                 reset(s, NGHTTP2_PROTOCOL_ERROR);
                 return;
         }

@@ -123,6 +123,10 @@ def dns_malformed(r, c):
         return s.recv(512)
     answer = in_guest(r.ns, go)
     assert answer[:2] == b"\x12\x34" and answer[3] & 15 == 1, answer
+    ev = r.event(type="verdict", protocol="dns", reason="dns-short")
+    assert ev["verdict"] == "deny" and ev["port"] == 53, ev
+    assert "REFUSED" in c.dig("example.org", "ANY")
+    assert r.event(type="verdict", reason="dns-any")["host"] == "example.org"
 
 
 @test
@@ -375,6 +379,7 @@ def websocket(r, c):
     assert s.recv(100) == b"\x82\x05hello"
     s.sendall(b"\x82\x05hello")  # not masked
     assert closed(s)
+    assert r.event(type="end", reason="ws-mask")["detail"]
     s = c.tls("ro.example")
     head = ws_open(s, "ro.example")
     assert b" 403 " in head, head
@@ -602,6 +607,22 @@ def h2_malformed(r, c):
            GET + ((":path", "/twice"),), (("a", "b"),) + GET, GET[:3], GET + ((":foo", "x"),), GET[:2] + ((":path", ""),) + GET[3:], GET[:2] + ((":path", "/a/../b"),) + GET[3:],
            GET + (("content-length", "7"),), GET + (("host", "ro.example"),), GET[:3] + ((":authority", "u@example.org"),), GET[:1] + ((":scheme", "http"),) + GET[2:],
            ((":method", "CONNECT"), (":authority", "example.org:443")), GET + (("te", "gzip"),)]
+    for length, sent in (("0", b"body"), ("3", b"body")):  # a body that its head denies
+        h = H2(c)
+        h.send(h2_frame(1, 4, 1, hpack(*((":method", "POST"),) + GET[1:] + (("content-length", length),))) + h2_frame(0, 1, 1, sent))
+        kinds = [(k, p) for k, _, sid, p in h.frames() if k == "closed" or sid == 1]
+        assert (3, b"\0\0\0\1") in kinds, (length, kinds)
+        r.event(type="end", reason="framing")
+    empty = h2_frame(1, 4, 1, hpack(*((":method", "POST"),) + GET[1:] + (("content-length", "0"),)))
+    h = H2(c)  # the same when it has been answered already
+    h.send(empty)
+    assert h.outcome(1)[0] == "answer"
+    h.send(h2_frame(0, 1, 1, b"body"))
+    assert h.outcome(1) == ("reset", b"\0\0\0\1")
+    r.event(type="end", reason="framing")
+    h = H2(c)  # no body is no lie
+    h.send(empty + h2_frame(0, 1, 1))
+    assert h.outcome(1)[0] == "answer"
     for fields in bad:
         h = H2(c)
         h.send(h2_frame(1, 5, 1, hpack(*fields)))
@@ -632,8 +653,9 @@ def h2_websocket(r, c):
     assert h.outcome(1)[0] == "answer"
     h.send(h2_frame(0, 0, 1, ws_frame(b"hello")))
     assert any(k == 0 and p == b"\x82\x05hello" for k, _, s, p in h.frames())
-    h.send(h2_frame(0, 0, 1, b"\x82\x01x"))
+    h.send(h2_frame(0, 0, 1, b"\xf2\x81abcdx"))
     assert h.outcome(1)[0] == "reset"
+    assert r.event(type="end", reason="ws-rsv")["status"] == 200
     h = H2(c, "ro.example")
     h.send(h2_frame(1, 4, 1, hpack(*(open_ws[:4] + ((":authority", "ro.example"),)))))
     assert h.outcome(1)[0] == "answer"
