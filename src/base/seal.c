@@ -163,7 +163,6 @@ const struct seal_call seal_calls_base[] = {
         SEAL_CALL(getrandom, "TLS, hash keys"),
         SEAL_CALL(getpid, "OpenSSL's fork check, logging"),
         SEAL_CALL(gettid, "abort()"),
-        SEAL_CALL(tgkill, "abort()"),
         SEAL_CALL(rt_sigprocmask, "event loop, abort()"),
         SEAL_CALL(rt_sigaction, "event loop, abort()"),
         SEAL_CALL(rt_sigreturn, "signals"),
@@ -197,12 +196,16 @@ static int add_calls(scmp_filter_ctx ctx, const struct seal_call *calls, size_t 
 
 int seal_calls(const struct seal_call *calls, size_t count, struct err *err)
 {
+        /* SECURITY: to itself. To others it would be kill() for every process of the user, and of the host when started by root. */
+        const struct seal_call own = SEAL_CALL_ARG(tgkill, 0, 0xffffffffu, (uint64_t)getpid(), "abort()");
         scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
         int rc;
 
         if (!ctx)
                 return err_set(err, "seccomp: out of memory");
         rc = add_calls(ctx, seal_calls_base, seal_calls_base_count, err);
+        if (rc == 0)
+                rc = add_calls(ctx, &own, 1, err);
         if (rc == 0)
                 rc = add_calls(ctx, calls, count, err);
         if (rc == 0 && (rc = seccomp_load(ctx)) < 0)

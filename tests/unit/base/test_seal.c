@@ -59,17 +59,20 @@ static int do_exec_memory(void)
         return mprotect(p, 4096, PROT_READ | PROT_EXEC) < 0;
 }
 static int do_kill(void) { return kill(getppid(), 0) < 0; }
+static int do_tgkill(void) { return syscall(SYS_tgkill, getppid(), getppid(), 0) < 0; }
+static int do_abort(void) { return syscall(SYS_tgkill, getpid(), getpid(), 0) < 0; }
 static int do_ptrace(void) { return syscall(SYS_ptrace, 0, 0, 0, 0) < 0; }
 
 static void test_what_a_loop_needs_works(void **state)
 {
         (void)state;
         assert_int_equal(sealed(do_nothing), 0);
+        assert_int_equal(sealed(do_abort), 0);
 }
 
 static void test_everything_else_kills(void **state)
 {
-        int (*const tries[])(void) = { do_socket, do_open, do_exec, do_fork, do_exec_memory, do_kill, do_ptrace };
+        int (*const tries[])(void) = { do_socket, do_open, do_exec, do_fork, do_exec_memory, do_kill, do_tgkill, do_ptrace };
         (void)state;
         for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
                 int status = sealed(tries[i]);
