@@ -17,6 +17,7 @@ struct tls {
         struct roots *roots;
         struct session sessions[TLS_SESSIONS_MAX]; /* by hash of the key; a collision replaces */
         uint32_t seed;
+        uint64_t era; /* how often the sessions were forgotten */
 };
 
 static int tls_index = -1, key_index = -1;
@@ -140,10 +141,16 @@ SSL *tls_client(struct tls *t, struct cipher *below, const char *host, bool is_a
 {
         static const unsigned char both[] = "\x02h2\x08http/1.1", one[] = "\x08http/1.1";
         SSL *ssl = SSL_new(t->ctx);
-        char *copy = key ? strdup(key) : NULL;
-        struct session *s = key ? session_slot(t, key) : NULL;
+        char *copy = NULL;
+        struct session *s = NULL;
         BIO *bio = ssl ? cipher_bio(below) : NULL;
 
+        /* SECURITY: with the era in it, what a connection of before the last change of policy hands out later is found by nobody: its certificate may
+         * have been verified by a CA that counts no more. */
+        if (key && asprintf(&copy, "%llu %s", (unsigned long long)t->era, key) < 0)
+                copy = NULL;
+        if (copy)
+                s = session_slot(t, copy);
         if (!bio || (key && !copy)) {
                 BIO_free(bio);
                 goto fail;
@@ -151,6 +158,7 @@ SSL *tls_client(struct tls *t, struct cipher *below, const char *host, bool is_a
         SSL_set_bio(ssl, bio, bio);
         if (copy && !SSL_set_ex_data(ssl, key_index, copy))
                 goto fail;
+        key = copy; /* the connection's now */
         copy = NULL;
         if (!SSL_set_ex_data(ssl, tls_index, t) || !set_identity(ssl, host, is_addr))
                 goto fail;
@@ -184,6 +192,7 @@ bool tls_why(SSL *ssl, const char *host, char *out, size_t size)
 
 void tls_forget_sessions(struct tls *t)
 {
+        t->era++;
         for (size_t i = 0; i < TLS_SESSIONS_MAX; i++)
                 session_drop(&t->sessions[i]);
 }
