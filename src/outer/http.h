@@ -30,6 +30,7 @@ struct http {
         struct turn_item grave;             /* freed at the end of the turn, so that it may be dropped in the middle of its own work */
         unsigned active;
         uint64_t served;
+        uint64_t era;                       /* of the pool, when it was made */
         struct event *idle_timer;
         union {
                 struct h1 *h1;

@@ -30,6 +30,7 @@ struct pool {
         struct origin *origins;
         struct http *idle_newest, *idle_oldest;
         size_t total, total_max, host_max;
+        uint64_t era; /* how often it was renewed */
         struct turn_item revisit;
         struct event *look; /* armed while anything waits */
         bool looking;
@@ -320,12 +321,27 @@ static void on_failed(void *ctx, enum reason reason, const char *detail)
         }
 }
 
+/* SECURITY: the rules changed while it was opened. Its address was admitted, its certificate perhaps verified, by what counts no more. */
+static void open_again(struct http *h)
+{
+        struct exchange *ex = h->alone;
+
+        h->alone = NULL;
+        exchange_detach(ex);
+        http_drop(h);
+        pool_open(h->pool, ex);
+}
+
 static void on_opened(void *ctx)
 {
         struct http *h = ctx;
         struct origin *o = h->origin;
         struct exchange *ex = h->alone;
 
+        if (ex && h->era != h->pool->era) {
+                open_again(h);
+                return;
+        }
         h->ops = conn_is_h2(h->conn) ? &h2_ops : &h1_ops;
         if (o) {
                 o->opening--;
@@ -336,9 +352,11 @@ static void on_opened(void *ctx)
                 return;
         }
         if (ex) {
-                h->alone = NULL;
                 ex->has_address = h->conn->has_address;
                 ex->address = h->conn->address;
+                if (!exchange_admit(ex, ex->has_address ? &ex->address : NULL))
+                        return;
+                h->alone = NULL;
                 exchange_detach(ex);
                 h->active++;
                 h->ops->take(h, ex);
@@ -378,6 +396,7 @@ static struct http *http_new(struct pool *p, const struct request *req, bool h2)
         if (!h)
                 return NULL;
         h->pool = p;
+        h->era = p->era;
         h->idle_timer = evtimer_new(p->outer->base, on_idle_timer, h);
         h->conn = h->idle_timer ? conn_new(p->outer, &plan, &owner, h) : NULL;
         if (!h->conn) {
@@ -524,6 +543,7 @@ static void renew_origin(struct origin *o)
 
 void pool_renew(struct pool *p)
 {
+        p->era++;
         for (struct origin *o = p->origins; o; o = o->next)
                 renew_origin(o);
         turn_ask(p->outer->turn, &p->revisit);

@@ -471,6 +471,37 @@ def t_all_connections_busy():
     with_odd(serve, check, "allow web odd.example")
 
 
+def t_policy_swap_while_opening():
+    """A WebSocket's own connection was admitted and is in its handshake when the rules come to forbid its address, or its CA to count no more."""
+    for lines, ca, want in (["deny any 127.0.0.0/8", "allow web odd.example"], True, (403, "rule-deny")), (["allow web odd.example"], False, (502, "upstream-tls")):
+        came, go, seen = threading.Event(), threading.Event(), []
+
+        def serve(c):
+            came.set()
+            go.wait(DEADLINE)
+            ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            ctx.load_cert_chain(*leaf)
+            with contextlib.suppress(OSError):
+                seen.append(read_head(ctx.wrap_socket(c, server_side=True)))
+
+        def check(d, o):
+            i = d.open((":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "https"), (":authority", "odd.example:443"), (":path", "/"), ("sec-websocket-version", "13"))
+            expect(came.wait(DEADLINE), "no connection")
+            d.policy(rules([("odd.example", o.port, ca)], lines), CA)
+            go.set()
+            r = d.result(i)
+            expect((r.status, r.reason) == want, r)
+            expect(not any(h for h, rest in seen), seen)
+        o = Raw(serve, None)
+        d = Door(rules([("odd.example", o.port, True)], ["allow web odd.example"]), CA)
+        try:
+            check(d, o)
+        finally:
+            go.set()
+            d.close()
+            o.close()
+
+
 def t_policy_bad_ends():
     d = Door(BASE, CA)
     d.say("policy", d.policy_file("rules { allow nonsense }"))
