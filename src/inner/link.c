@@ -330,7 +330,8 @@ static struct slice link_authority(struct exchange *x)
 
         a.port = 443; /* left out by the printer */
         host = authority_print(text, &a, SCHEME_HTTPS);
-        n = snprintf(full, sizeof(full), "%.*s:%u", SLICE_FMT(host), x->to.port);
+        /* An echo has no port, and 0 is none: the outer door reads every authority with one reader. */
+        n = snprintf(full, sizeof(full), "%.*s:%u", SLICE_FMT(host), x->kind == EXCHANGE_ICMP ? 1 : x->to.port);
         MUST(n > 0 && (size_t)n < sizeof(full));
         host = arena_copy(&x->arena, slice_of(full, (size_t)n), &ok);
         return ok ? host : SLICE_EMPTY;

@@ -66,7 +66,8 @@ static void put_head(struct event_record *ev, const struct exchange *ex, struct 
         bool http = ex->kind == KIND_HTTP || ex->kind == KIND_WEBSOCKET;
 
         event_text(ev, EVENT_PROTO, slice_str(http && ex->kind == KIND_HTTP ? (req->scheme == SCHEME_HTTPS ? "https" : "http") : kind_name(ex->kind)));
-        event_num(ev, EVENT_PORT, req->authority.port);
+        if (ex->kind != KIND_ICMP)
+                event_num(ev, EVENT_PORT, req->authority.port);
         if (!http)
                 return;
         event_text(ev, EVENT_METHOD, req->method);
