@@ -322,6 +322,9 @@ int print_refusal(struct buf *out, enum print_form form, const struct refusal_ro
                 (void)!buf_addf(out, "  (%" PRIu64 " times)", r->count);
         put_tail(out, ": ", e->text[EVENT_REASON], "");
         put_tail(out, "\n  to allow it:  ", e->text[EVENT_SUGGEST], "");
+        /* The first rule that speaks of a request judges it. */
+        if (e->text[EVENT_SUGGEST].n && !slice_starts(e->text[EVENT_RULE], SLICE_LIT("default")))
+                put_tail(out, "\n  above:        ", e->text[EVENT_RULE], "");
         return buf_add(out, "\n", 1);
 }
 

@@ -4,10 +4,12 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
+import threading
 import time
 
-from world import Brome, Skip, World, sh, wait_for
+from world import Brome, Recorder, Skip, World, sh, wait_for
 
 CONFIG = """
 workspace saved {
@@ -17,10 +19,30 @@ workspace saved {
 """
 
 
+SERVICE4, SERVICE6 = "203.0.113.21", "2001:db8::21"
+
+
+def echo(address):
+    """A UDP service on port 9000."""
+    u = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+    u.bind((address, 9000))
+    while True:
+        data, peer = u.recvfrom(2048)
+        u.sendto(b"heard " + data, peer)
+
+
 def make_world():
     w = World()
     w.nginx(("allowed.example", "second.example"))
     w.dns.set("evil.example", "203.0.113.66", "2001:db8::66")
+    w.dns.set("svc.example", SERVICE4, SERVICE6)
+    for address in (SERVICE4, SERVICE6):
+        for port in (80, 8080):
+            Recorder(address, port)
+        Recorder(address, 7000, answer=lambda c, d: c.sendall(b"heard " + d) or True)
+        threading.Thread(target=echo, args=(address,), daemon=True).start()
+    with open("/proc/sys/net/ipv4/ping_group_range", "w") as f:  # of this namespace
+        f.write("0 2147483647")
     if subprocess.run(["id", "brome-test"], capture_output=True).returncode:
         subprocess.run(["useradd", "-m", "brome-test"], check=True)
     w.root = Brome(w, CONFIG)
@@ -71,6 +93,46 @@ def test_refusals_are_listed_with_the_rule(w, b):
     assert "allow web allowed.example" in p.stderr and "OPTIONS,POST" in p.stderr, p.stderr
     assert not w.dns.asked("evil"), "a name that no rule allows was looked up"
     assert not w.sniffer.since(mark, dst="203.0.113.66")
+
+
+def suggested(p):
+    return [line.split("to allow it:", 1)[1].strip() for line in p.stderr.splitlines() if "to allow it:" in line]
+
+
+@both
+def test_each_refusal_is_one_line(w, b):
+    p = b.run("web allowed.example read-only", "sh", "-c", "for i in 1 2 3; do curl -sS http://203.0.113.66/; curl -sS https://a.example/; curl -sS -d x https://allowed.example/; done; true", check=0)
+    lines = p.stderr[p.stderr.index("refused in this session"):].splitlines()[1:]
+    told = [line for line in lines if line.startswith("refused")]
+    assert len(told) == 3 and all("times" in line for line in told), p.stderr
+    assert suggested(p) == ["allow web 203.0.113.66 read-only", "allow web a.example read-only", 'allow web allowed.example path "/" GET,HEAD,OPTIONS,POST'], p.stderr
+    assert lines[-1] == "  above:        allow web allowed.example read-only", p.stderr
+
+
+@both
+def test_what_is_suggested_works(w, b):
+    """Whoever adds what is suggested, each above what was there, gets through; a name's other ports are known once the name is."""
+    udp = 'import socket, sys; i = socket.getaddrinfo(sys.argv[1], 9000, 0, socket.SOCK_DGRAM)[0]; s = socket.socket(*i[:2]); s.settimeout(20); s.connect(i[4]); s.send(b"q"); print(s.recv(99).decode())'
+    tcp = 'import socket, sys; s = socket.create_connection((sys.argv[1], 7000), 20); s.send(b"q"); print(s.recv(99).decode())'
+    cases = [(["curl", "-sS", "https://second.example/"], "hello from nginx"), (["curl", "-sS", "-d", "x", "https://second.example/"], "405 Not Allowed"), (["curl", "-sS", "http://svc.example:8080/"], "ok")]
+    for host in (SERVICE4, SERVICE6, "svc.example"):
+        url = f"http://[{host}]" if ":" in host else f"http://{host}"
+        cases += [(["python3", "-c", udp, host], "heard q"), (["python3", "-c", tcp, host], "heard q"), (["ping", "-c1", "-W20", host], " 0% packet loss"),
+                  (["curl", "-sS", url + "/"], "ok"), (["curl", "-sS", "-X", "DELETE", url + "/a%20b?x=1"], "ok"), (["curl", "-sS", url + ":8080/"], "ok")]
+    for command, want in cases:
+        rules, seen = [], []
+        for _ in range(4):
+            p = b.run(rules, *command)
+            if want in p.stdout:
+                break
+            new = suggested(p)
+            seen.append((p.stdout, p.stderr))
+            assert new, (command, seen)
+            for rule in new:
+                b("rules", "check", "-", input=f"{rule}\ndefault deny\n", check=0)
+            rules = [rule.removeprefix("allow ") for rule in new] + rules
+        assert want in p.stdout, (command, seen)
+        assert rules and "refused in this session" not in p.stderr, (command, p.stderr)
 
 
 @both

@@ -101,6 +101,9 @@ static void lines(void **state)
         event_text(&x.event, EVENT_SUGGEST, SLICE_LIT("allow web registry.example"));
         assert_int_equal(print_refusal(&b, PRINT_TEXT, &x), 0);
         expect(&b, "refused  GET registry.example:443/x  (3 times): method\n  to allow it:  allow web registry.example\n");
+        event_text(&x.event, EVENT_RULE, SLICE_LIT("deny web registry.example"));
+        assert_int_equal(print_refusal(&b, PRINT_TEXT, &x), 0);
+        expect(&b, "refused  GET registry.example:443/x  (3 times): method\n  to allow it:  allow web registry.example\n  above:        deny web registry.example\n");
         buf_fini(&b);
 }
 
