@@ -24,10 +24,12 @@ enum {
         SCRATCH_BYTES = 64 * 1024,   /* one read of a socket: four TLS records */
         READS_PER_TURN = 4,          /* fairness between flows under bulk */
         CONN_IN_BYTES = 128 * 1024,  /* bytes kept unread for a flow: a head (64 KB) and one read */
+        CONN_WIRE_BYTES = 256 * 1024, /* TLS records the guest does not take: one block of ours (148 KB), and answers that OpenSSL makes by itself */
         CONN_OUT_HIGH_BYTES = 128 * 1024, /* above it nothing more is made for this guest connection (h2 frames) */
         UP_HIGH_BYTES = 256 * 1024,  /* of one exchange, waiting for the link; then the guest waits */
         UP_LEAN_BYTES = 16 * 1024,   /* the same once the workspace holds HELD_BYTES */
         HELD_BYTES = 16 * 1024 * 1024, /* of all exchanges, waiting for the link */
+        HELD_MAX_BYTES = 256 * 1024 * 1024, /* HTTP/2 windows are promised already when HELD_BYTES is passed: beyond this an exchange is cut */
         LINK_OUT_BYTES = 256 * 1024, /* frames made but not yet taken by the socket */
         LINK_STREAM_WINDOW = 1024 * 1024,      /* docs/CONTROL.md */
         LINK_WINDOW = 16 * 1024 * 1024,        /* the same */

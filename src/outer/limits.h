@@ -23,6 +23,7 @@ enum {
         MMAP_BYTES = 4 << 20,                 /* malloc: queues come and go by the thousand, a page fault for each page of each is most of the cost */
         CONN_READ_BYTES = 128 * 1024,         /* one read of a socket: eight TLS records, a frame of the link */
         CONN_OUT_BYTES = 128 * 1024,          /* clear bytes that wait for the socket */
+        CONN_WIRE_BYTES = 512 * 1024,         /* TLS records the origin does not take: a block of ours, and what OpenSSL answers by itself in two reads */
         CONN_TURN_BYTES = 256 * 1024,         /* read from one connection in one turn of the loop, so that the others have theirs */
         CONN_DEADLINE_MS = 30 * 1000,         /* name, dial, proxy and TLS together */
         CONN_IDLE_S = 30,                     /* below the 60 s at which common servers close */
