@@ -88,7 +88,7 @@ static unsigned cut_forbidden(struct door *d, enum reason reason)
                 next_x = TAILQ_NEXT(x, list);
                 if ((x->kind == EXCHANGE_HTTP || x->kind == EXCHANGE_WEBSOCKET) && !x->req)
                         continue; /* not yet read: judged when it is */
-                if (decide_again_exchange(x, &v)) {
+                if (decide_again_exchange(x, &v) && (v.max_body < 0 || x->bytes_up <= (uint64_t)v.max_body)) {
                         x->verdict = v;
                         continue;
                 }

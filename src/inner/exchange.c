@@ -36,8 +36,13 @@ int exchange_send(struct exchange *x, struct slice s)
 {
         if (x->state == EXCHANGE_ENDED || x->up_ended || !s.n)
                 return 0;
-        if (x->verdict.max_body >= 0 && s.n > (uint64_t)x->verdict.max_body - x->bytes_up) {
+        /* Not by subtraction: a change of the rules may have set a limit below what came already. */
+        if (x->verdict.max_body >= 0 && x->bytes_up + s.n > (uint64_t)x->verdict.max_body) {
                 exchange_cut(x, REASON_BODY_TOO_LARGE, SLICE_EMPTY);
+                return -1;
+        }
+        if (x->door->held_bytes + s.n > HELD_MAX_BYTES) {
+                exchange_cut(x, REASON_LIMIT, SLICE_EMPTY);
                 return -1;
         }
         if (buf_add_slice(&x->up, s) < 0) {

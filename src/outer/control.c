@@ -88,7 +88,7 @@ static void reconsider(struct exchange *ex, void *ctx)
 
         if (ex->state == EXCHANGE_HEAD)
                 return; /* not judged yet */
-        decide(ex->outer->rules->policy, ex->kind, &ex->req, ex->has_address ? &ex->address : NULL, &d);
+        exchange_judge(ex, ex->has_address ? &ex->address : NULL, &d);
         if (d.allow) {
                 ex->decision = d;
                 return;

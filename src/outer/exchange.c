@@ -109,12 +109,22 @@ void exchange_fail(struct exchange *ex, enum reason reason, const char *fmt, ...
                 link_reset(ex->outer->link, ex, reason_link_code(reason));
 }
 
+void exchange_judge(const struct exchange *ex, const struct addr *resolved, struct decision *d)
+{
+        decide(ex->outer->rules->policy, ex->kind, &ex->req, resolved, d);
+        /* A limit that comes with the address, or with other rules, holds for what came before it too. */
+        if (d->allow && d->max_body >= 0 && ex->up_bytes > (uint64_t)d->max_body) {
+                d->allow = false;
+                d->reason = REASON_BODY_TOO_LARGE;
+        }
+}
+
 bool exchange_admit(struct exchange *ex, const struct addr *resolved)
 {
         struct outer *o = ex->outer;
         char detail[DETAIL_BYTES];
 
-        decide(o->rules->policy, ex->kind, &ex->req, resolved, &ex->decision);
+        exchange_judge(ex, resolved, &ex->decision);
         if (ex->decision.allow)
                 return true;
         decide_explain(&ex->decision, &ex->req, resolved, detail, sizeof(detail));

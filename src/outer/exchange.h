@@ -66,6 +66,8 @@ struct exchange {
 
 /* The head is complete and well formed: judge it by name and send it on its way, or refuse it. */
 void exchange_start(struct exchange *ex);
+/* What the policy says of it now, its body so far included. */
+void exchange_judge(const struct exchange *ex, const struct addr *resolved, struct decision *d);
 /* Judges again by what the policy is now (and the address, where known). False: it was refused and is done. */
 bool exchange_admit(struct exchange *ex, const struct addr *resolved);
 /* For the link: the exchange's stream is gone. Lets the upstream go, then frees nothing of the link's. */

@@ -505,6 +505,18 @@ def policy_changes_cut(r, c):
 
 
 @test
+def limit_below_what_came(r, c):
+    up = c.connect(c.addr("example.org"), 80)
+    up.sendall(b"POST /echo HTTP/1.1\r\nHost: example.org\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n" + b"z" * 5000 + b"\r\n")
+    got = b""
+    while got.count(b"z") < 5000:
+        got += up.recv(65536)
+    assert r.policy(RULES.replace("allow web example.org", "allow web example.org body max 1K", 1)) == 1
+    assert closed(up)
+    r.policy(RULES)
+
+
+@test
 def frozen(r, c):
     s = c.tls("example.org")
     r.ask({"op": "refuse", "reason": "frozen"})

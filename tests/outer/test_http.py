@@ -502,6 +502,28 @@ def t_policy_swap_while_opening():
             o.close()
 
 
+def t_policy_lowers_a_limit():
+    """More of a body came than the new rules let pass: cut at once, not with the next bytes."""
+    came = threading.Event()
+
+    def serve(c):
+        head, got = read_head(c)
+        while got.count(b"z") < 5000:
+            got += c.recv(65536)
+        came.set()
+        c.recv(1)
+
+    def check(d, o):
+        i = d.open((":method", "POST"), (":scheme", "http"), (":authority", "odd.example:80"), (":path", "/"))
+        d.say("data", i, "z" * 5000)
+        expect(came.wait(DEADLINE), "no body")
+        ack = d.policy(rules([("odd.example", o.port, False)], ["allow web odd.example body max 1K"]))
+        expect(ack["cut"] == 1, ack)
+        r = d.result(i)
+        expect(r.status == 403 and r.reason == "policy-changed", r)
+    with_odd(serve, check, "allow web odd.example")
+
+
 def t_policy_bad_ends():
     d = Door(BASE, CA)
     d.say("policy", d.policy_file("rules { allow nonsense }"))
