@@ -103,7 +103,10 @@ void events_dns_refusal(struct door *d, struct slice name, const struct refusal 
         struct event_record ev;
 
         begin(&ev, d, door_id(d), "dns", r->id);
-        event_text(&ev, EVENT_HOST, name);
+        if (name.n)
+                event_text(&ev, EVENT_HOST, name);
+        else
+                event_text(&ev, EVENT_SUBJECT, SLICE_LIT("a DNS message"));
         event_num(&ev, EVENT_PORT, 53);
         event_text(&ev, EVENT_DETAIL, slice_str(r->text));
         put(d, &ev);

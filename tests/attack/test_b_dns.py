@@ -130,6 +130,9 @@ tell({n: [udp(x) if x else "nothing", tcp(x)] for n, x in q.items()})
                 problems.append((n, "answered", both))
     check(problems)
     assert len(w.dns.queries) == before and not w.sniffer.since(mark, proto=17)
+    check(rows_for(w.b, [{"protocol": "dns", "reason": "dns-" + r} for r in ("short", "not-query", "questions", "name", "compressed", "class", "records", "trailing")]))
+    assert w.b.sh("s", "dig +tries=1 +time=5 exact.example ANY | grep -c 'status: REFUSED'").stdout == "1\n"
+    check(rows_for(w.b, [{"protocol": "dns", "host": "exact.example", "reason": "dns-any"}]))
     # Foreign text of names comes out escaped, in text and in JSON.
     text = w.b("trace", "ls", check=0).stdout
     assert "\x1b" not in text and "\x00" not in text
