@@ -52,7 +52,13 @@ static void record_workspace(const struct workspace *ws, const char *subject, co
         note(ws, &e);
 }
 
-void record_state(const struct workspace *ws) { record_workspace(ws, workspace_state_name(ws->state), ws->reason); }
+void record_state(const struct workspace *ws)
+{
+        if (!workspace_busy(ws) && ws->daemon->journal)
+                journal_settle(ws->daemon->journal, slice_str(ws->name)); /* `brome run` lists the refusals now */
+        record_workspace(ws, workspace_state_name(ws->state), ws->reason);
+}
+
 void record_left_over(struct daemon *d, const char *name)
 {
         static struct workspace gone; /* all that a note needs */

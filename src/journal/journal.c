@@ -182,6 +182,18 @@ static int counts_out(struct journal *j, int64_t now_ms)
         return 0;
 }
 
+void journal_settle(struct journal *j, struct slice workspace)
+{
+        struct tenant *t;
+
+        LIST_FOREACH(t, &j->active, work) {
+                struct outlet o = { j, t };
+                /* What finds no room stays counted, and comes out with the next flush. */
+                if (t->coalesce && slice_eq(slice_of(t->name, t->name_len), workspace))
+                        (void)!coalesce_flush(t->coalesce, INT64_MAX, count_out, &o);
+        }
+}
+
 /* When what is on disk is to be made safe from a power cut. */
 static int64_t sync_due_ms(const struct journal *j)
 {

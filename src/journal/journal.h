@@ -95,6 +95,8 @@ int journal_append(struct journal *j, const struct journal_entry *entry) __attri
 int journal_append_sync(struct journal *j, const struct journal_entry *entry) __attribute__((warn_unused_result));
 /* Writes what is queued. 0; -1: see journal_writable. While not writable it does nothing and returns -1; see journal_retry. */
 int journal_flush(struct journal *j);
+/* Queues what was counted of a workspace's refusals and not written yet: its session ended, and they are about to be listed. */
+void journal_settle(struct journal *j, struct slice workspace);
 /* Milliseconds until journal_flush is due; -1: nothing waits. */
 int journal_due_ms(const struct journal *j);
 

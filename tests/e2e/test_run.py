@@ -101,10 +101,12 @@ def suggested(p):
 
 @both
 def test_each_refusal_is_one_line(w, b):
-    p = b.run("web allowed.example read-only", "sh", "-c", "for i in 1 2 3; do curl -sS http://203.0.113.66/; curl -sS https://a.example/; curl -sS -d x https://allowed.example/; done; true", check=0)
+    p = b.run("web allowed.example read-only", "sh", "-c", "for i in 1 2 3 4 5 6 7; do curl -sS http://203.0.113.66/; curl -sS https://a.example/; curl -sS -d x https://allowed.example/; done; true", check=0)
     lines = p.stderr[p.stderr.index("refused in this session"):].splitlines()[1:]
     told = [line for line in lines if line.startswith("refused")]
-    assert len(told) == 3 and all("times" in line for line in told), p.stderr
+    # Also what the journal counts together; a program asks for a name once or twice.
+    times = [int(line.split("(")[1].split()[0]) for line in told]
+    assert len(times) == 3 and times[0] == times[2] == 7 and times[1] in (7, 14), p.stderr
     assert suggested(p) == ["allow web 203.0.113.66 read-only", "allow web a.example read-only", 'allow web allowed.example path "/" GET,HEAD,OPTIONS,POST'], p.stderr
     assert lines[-1] == "  above:        allow web allowed.example read-only", p.stderr
 
