@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int local_diags(const struct diags *d)
@@ -32,6 +33,20 @@ int local_read(const char *file, struct buf *out, struct err *err)
         if (strcmp(file, "-") == 0)
                 return fd_read_all(STDIN_FILENO, out, LOADER_FILE_BYTES, err);
         return fd_read_file(file, out, LOADER_FILE_BYTES, err);
+}
+
+/* Shares that are not there: a session would be refused, and a word inside the quotes is easily taken for a folder. */
+static void check_shares(const struct config_workspace *w)
+{
+        for (size_t i = 0; i < w->share_count; i++) {
+                char path[PATH_MAX];
+                struct stat st;
+                struct err err = ERR_INIT;
+                if (loader_expand(path, sizeof(path), w->shares[i].path, w->dir, &err) < 0)
+                        cli_note("warning: workspace %.*s: share: %s", SLICE_FMT(w->name), err.text);
+                else if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+                        cli_note("warning: workspace %.*s: share: there is no folder %s, so a session would be refused", SLICE_FMT(w->name), esc_str(path));
+        }
 }
 
 int cmd_check(struct cli *cli, int argc, char **argv)
@@ -61,6 +76,7 @@ int cmd_check(struct cli *cli, int argc, char **argv)
                 policy_free(p);
                 if (found.total)
                         local_diags(&found);
+                check_shares(config_workspace_at(c, i));
         }
         if (print)
                 config_print(c, &out);
@@ -289,7 +305,7 @@ int cmd_rules_test(struct cli *cli, int argc, char **argv)
         p = policy_of(cli, argv[at], &errors, &err);
         if (!p) {
                 arena_fini(&arena);
-                return errors.count ? local_diags(&errors) : cli_fail(EXIT_CONFIG_, "%s", err.text);
+                return errors.count ? local_diags(&errors) : cli_fail(EXIT_NO, "%s", err.text);
         }
         buf_init(&out, 0);
         allowed = test_verdict(cli, p, &url, argc - at == 3 ? argv[at + 1] : "GET", &out);

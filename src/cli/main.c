@@ -1,14 +1,18 @@
 /* brome: the command line. Finds the command in the table by its first one or two words and runs it. Holds no policy of its own: verdicts
  * come from src/rules, state from bromed, records from the journal. */
 #include "cli/cli.h"
+#include "base/esc.h"
 #include "base/log.h"
 #include "version.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct cli_command commands[] = {
 #define COMMAND(name, fn, usage, help) { name, fn, usage, help },
@@ -47,8 +51,8 @@ static int unknown(int argc, char **argv)
                 if (strncmp(commands[i].name, argv[0], strlen(argv[0])) == 0 && commands[i].name[strlen(argv[0])] == ' ')
                         group = true;
         if (!group)
-                return cli_fail(EXIT_USAGE_, "there is no command `%s`; `brome help` lists them", argv[0]);
-        fprintf(stderr, "brome: `%s` needs one of:\n", argv[0]);
+                return cli_fail(EXIT_USAGE_, "there is no command `%s`; `brome help` lists them", esc_str(argv[0]));
+        fprintf(stderr, "brome: `%s` needs one of:\n", esc_str(argv[0]));
         for (size_t i = 0; i < COMMAND_COUNT; i++)
                 if (match(argv[0], 1, argv) && strncmp(commands[i].name, argv[0], strlen(argv[0])) == 0)
                         fprintf(stderr, "  brome %s %s\n", commands[i].name, commands[i].usage);
@@ -76,11 +80,20 @@ static int dispatch(struct cli *cli, int argc, char **argv)
 
 int cmd_help(struct cli *cli, int argc, char **argv)
 {
-        (void)cli;
-        (void)argc;
-        (void)argv;
-        print_help(stdout);
-        return EXIT_OK;
+        bool found = false;
+
+        if (argc < 2) {
+                print_help(stdout);
+                return EXIT_OK;
+        }
+        for (size_t i = 0; i < COMMAND_COUNT; i++) {
+                bool whole = match(commands[i].name, argc - 1, argv + 1) > 0, group = strncmp(commands[i].name, argv[1], strlen(argv[1])) == 0 &&
+                                                                                       commands[i].name[strlen(argv[1])] == ' ' && argc == 2;
+                if (whole || group)
+                        printf("brome %s %s\n        %s\n", commands[i].name, commands[i].usage, commands[i].help);
+                found = found || whole || group;
+        }
+        return found ? EXIT_OK : cli_usage(cli, "there is no command `%s`", esc_str(argv[1]));
 }
 
 int cmd_version(struct cli *cli, int argc, char **argv)
@@ -102,6 +115,10 @@ int main(int argc, char **argv)
         struct err err = ERR_INIT;
         int c;
 
+        /* A closed standard descriptor would be given to the next socket. */
+        for (int fd = 0; fd <= 2; fd++)
+                if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_WRONLY : O_RDONLY) != fd)
+                        return EXIT_INTERNAL;
         setlocale(LC_CTYPE, "C.UTF-8");
         log_init("brome", NULL);
         sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
@@ -119,5 +136,10 @@ int main(int argc, char **argv)
                 print_help(stderr);
                 return EXIT_USAGE_;
         }
-        return dispatch(&cli, argc - optind, argv + optind);
+        if (cli.config_override && access(cli.config_override, R_OK) < 0)
+                return cli_fail(EXIT_CONFIG_, "--config %s: %s", cli.config_override, strerror(errno));
+        c = dispatch(&cli, argc - optind, argv + optind);
+        if (fflush(stdout) != 0 && errno != EPIPE && c == EXIT_OK)
+                c = cli_fail(EXIT_INTERNAL, "the output could not be written: %s", strerror(errno));
+        return c;
 }

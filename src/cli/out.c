@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,9 @@ int cli_flush(struct buf *out)
         struct slice s = buf_slice(out);
         int rc = fd_write_all(STDOUT_FILENO, s.p, s.n);
 
+        /* Whoever reads our output may leave (head -1); a full disk is another matter. */
+        if (rc < 0 && errno != EPIPE)
+                exit(cli_fail(EXIT_INTERNAL, "the output could not be written: %s", strerror(errno)));
         buf_clear(out);
         return rc;
 }
@@ -91,7 +95,8 @@ static int parse(struct cli *cli, int argc, char **argv, const struct cli_option
                 }
         }
         letters[at] = 0;
-        optind = 0; /* starts getopt afresh */
+        argv[0] = (char *)(uintptr_t)"brome"; /* what getopt's messages begin with */
+        optind = 0;                           /* starts getopt afresh */
         while ((c = getopt_long(argc, argv, set, list, NULL)) != -1) {
                 size_t i = (size_t)(c - 1001);
                 if (c == 1000) {

@@ -142,7 +142,7 @@ int cmd_rules_set(struct cli *cli, int argc, char **argv)
         (void)errors;
         buf_init(&text, 0);
         if (local_read(argv[at + 1], &text, &err) < 0)
-                rc = cli_fail(EXIT_USAGE_, "%s", err.text);
+                rc = cli_fail(EXIT_CONFIG_, "%s", err.text);
         else
                 rc = session_connect(cli, &c, true);
         if (rc == EXIT_OK)
@@ -222,7 +222,7 @@ static int edit_loop(struct cli *cli, const char *workspace, const char *path, c
                 const char *diff[] = { "diff", "-u", "--label", "in force", "--label", "edited", before, path, NULL };
                 int rc;
                 if (edit_file(path) < 0)
-                        return cli_fail(EXIT_USAGE_, "the editor failed; set EDITOR");
+                        return cli_fail(EXIT_NO, "the editor failed; nothing was changed (VISUAL and EDITOR say which one)");
                 p = local_rules(path, &errors, &err);
                 if (!p) {
                         local_diags(&errors);

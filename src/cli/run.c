@@ -3,6 +3,7 @@
 #include "base/esc.h"
 #include "cli/local.h"
 #include "cli/session.h"
+#include "files/loader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,29 @@ static bool shared_cwd(const struct session_options *o, char cwd[PATH_MAX])
                         return true;
         }
         return false;
+}
+
+/* The same for a saved workspace. */
+static bool saved_cwd(struct cli *cli, const char *workspace, char cwd[PATH_MAX])
+{
+        struct diags errors = { 0 };
+        struct config *c = local_config(cli, workspace, &errors);
+        const struct config_workspace *w = c ? config_workspace(c, slice_str(workspace)) : NULL;
+        bool inside = false;
+
+        if (!getcwd(cwd, PATH_MAX))
+                w = NULL;
+        for (size_t i = 0; w && i < w->share_count && !inside; i++) {
+                char path[PATH_MAX], real[PATH_MAX];
+                struct err err = ERR_INIT;
+                size_t n;
+                if (loader_expand(path, sizeof(path), w->shares[i].path, w->dir, &err) < 0 || !realpath(path, real))
+                        continue;
+                n = strlen(real);
+                inside = strncmp(cwd, real, n) == 0 && (cwd[n] == '/' || cwd[n] == 0);
+        }
+        config_free(c);
+        return inside;
 }
 
 struct run {
@@ -162,28 +186,33 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                 control_close(&c);
                 return rc;
         }
-        shared = shared_cwd(&r.o, cwd);
+        shared = r.workspace ? saved_cwd(cli, r.workspace, cwd) : shared_cwd(&r.o, cwd);
         if (!shared && !r.workspace && !r.o.share_count)
                 cli_note("this folder is not shared with the workspace; `brome run --share . …` shares it");
         r.pty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
         rc = session_exec(cli, &c, &(struct session_exec){ .workspace = name, .cwd = r.o.cwd ? r.o.cwd : shared ? cwd : NULL, .argv = r.argv,
                                                            .env = r.workspace ? r.o.env : NULL, .env_count = r.workspace ? r.o.env_count : 0, .pty = r.pty });
-        if (control_ask(&c, "session.close", json_pack("{s:s, s:b}", "workspace", name, "force", 0), &answer, &(struct err)ERR_INIT) == 0)
-                list_changed(&answer);
+        switch (control_ask(&c, "session.close", json_pack("{s:s, s:b}", "workspace", name, "force", 0), &answer, &(struct err)ERR_INIT)) {
+        case 0: list_changed(&answer); break;
+        case CONTROL_REFUSED: break; /* it has ended already; the timeline says why */
+        default: cli_note("the supervisor ended meanwhile, and every session with it; its log is %s/bromed.log", cli->paths.runtime);
+        }
         chan_msg_fini(&answer);
         control_close(&c);
         session_refusals(cli, name, session);
         return rc;
 }
 
-static int in_running(struct cli *cli, const char *workspace, const struct session_exec *e)
+static int in_running(struct cli *cli, struct session_exec *e)
 {
         struct control c = { .fd = -1 };
+        char cwd[PATH_MAX];
         int rc = session_connect(cli, &c, false);
 
-        (void)workspace;
         if (rc != EXIT_OK)
                 return EXIT_BROME;
+        if (!e->cwd && cli_name_ok(e->workspace) && saved_cwd(cli, e->workspace, cwd))
+                e->cwd = cwd;
         rc = session_exec(cli, &c, e);
         control_close(&c);
         return rc;
@@ -197,7 +226,7 @@ int cmd_shell(struct cli *cli, int argc, char **argv)
                 return at == -2 ? EXIT_OK : EXIT_USAGE_;
         if (argc - at != 1)
                 return cli_usage(cli, "which workspace?");
-        return in_running(cli, argv[at], &(struct session_exec){ .workspace = argv[at], .argv = shell_argv,
+        return in_running(cli, &(struct session_exec){ .workspace = argv[at], .argv = shell_argv,
                                                                  .pty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) });
 }
 
@@ -224,7 +253,7 @@ int cmd_exec(struct cli *cli, int argc, char **argv)
                 at++;
         if (at >= argc)
                 return cli_usage(cli, "which command?");
-        return in_running(cli, workspace, &(struct session_exec){ .workspace = workspace, .cwd = cwd, .argv = (const char *const *)(argv + at), .env = env,
+        return in_running(cli, &(struct session_exec){ .workspace = workspace, .cwd = cwd, .argv = (const char *const *)(argv + at), .env = env,
                                                                   .env_count = env_count,
                                                                   .pty = tty || (!no_tty && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) });
 }

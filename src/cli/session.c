@@ -37,7 +37,7 @@ static void progress_step(void *ctx, const char *step)
         sigemptyset(&alarm);
         sigaddset(&alarm, SIGALRM);
         sigprocmask(SIG_BLOCK, &alarm, &before);
-        snprintf(progress_line, sizeof(progress_line), "brome: %.200s …\n", step);
+        snprintf(progress_line, sizeof(progress_line), "brome: %.200s …\n", esc_str(step)); /* the launcher's words */
         sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -231,16 +231,22 @@ static json_t *exec_body(const struct session_exec *e, struct winsize ws)
 {
         static const char *const passed[] = { "TERM", "COLORTERM", "LANG", "LC_ALL", "TZ", "NO_COLOR" };
         json_t *argv = json_array(), *env = json_object();
+        bool whole = true;
 
         for (size_t i = 0; e->argv[i]; i++)
-                json_array_append_new(argv, json_string(e->argv[i]));
+                whole = json_array_append_new(argv, json_string(e->argv[i])) == 0 && whole;
         for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
                 if (getenv(passed[i]))
-                        json_object_set_new(env, passed[i], json_string(getenv(passed[i])));
+                        (void)json_object_set_new(env, passed[i], json_string(getenv(passed[i])));
         for (size_t i = 0; i < e->env_count; i++) {
                 const char *eq = strchr(e->env[i], '=');
-                if (eq)
-                        json_object_setn_new(env, e->env[i], (size_t)(eq - e->env[i]), json_string(eq + 1));
+                whole = eq && json_object_setn_new(env, e->env[i], (size_t)(eq - e->env[i]), json_string(eq + 1)) == 0 && whole;
+        }
+        /* An argument left out would make the next one take its place. */
+        if (!whole) {
+                json_decref(argv);
+                json_decref(env);
+                return NULL;
         }
         return json_pack("{s:s, s:o, s:o, s:s*, s:b, s:i, s:i}", "workspace", e->workspace, "argv", argv, "env", env, "cwd", e->cwd, "pty", e->pty,
                          "rows", ws.ws_row ? ws.ws_row : 24, "cols", ws.ws_col ? ws.ws_col : 80);
@@ -257,7 +263,7 @@ int session_exec(struct cli *cli, struct control *c, const struct session_exec *
                 ws = (struct winsize){ 0 };
         body = exec_body(e, ws);
         if (!body)
-                return cli_fail(EXIT_BROME, "an argument or environment value is not valid UTF-8, which an exec request cannot carry");
+                return cli_fail(EXIT_BROME, "an argument or a variable is not UTF-8 (or --env is not NAME=VALUE); a request cannot carry it");
         rc = session_call(cli, c, "exec", body, SLICE_EMPTY, &answer);
         if (rc != EXIT_OK)
                 return EXIT_BROME;

@@ -344,8 +344,15 @@ int cmd_daemon_stop(struct cli *cli, int argc, char **argv)
 
 int cmd_daemon_restart(struct cli *cli, int argc, char **argv)
 {
-        int rc = cmd_daemon_stop(cli, argc, argv);
+        struct diags errors = { 0 };
+        struct config *c = local_config(cli, NULL, &errors);
+        int rc;
 
+        /* What would not start again is not stopped. */
+        if (!c)
+                return local_diags(&errors);
+        config_free(c);
+        rc = cmd_daemon_stop(cli, argc, argv);
         return rc == EXIT_OK ? cmd_daemon_start(cli, argc, argv) : rc;
 }
 
