@@ -178,6 +178,15 @@ struct slice config_proxy(const struct config *c) { return c->prog.proxy; }
 size_t config_file_count(const struct config *c) { return c->prog.source_count; }
 const char *config_file_at(const struct config *c, size_t i) { return i < c->prog.source_count ? c->prog.sources[i].name : NULL; }
 
+bool config_ca_at(const struct config *c, size_t i, struct slice *path, struct slice *dir)
+{
+        if (i >= c->prog.host_count)
+                return false;
+        *path = c->prog.hosts[i].d.ca_path;
+        *dir = path->n ? c->prog.hosts[i].dir : SLICE_EMPTY;
+        return true;
+}
+
 /* ---- policies ----------------------------------------------------------------------------------------------------------------------------- */
 
 struct policy *config_policy(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, struct diags *errors)

@@ -78,6 +78,8 @@ struct slice config_proxy(const struct config *c);
 /* Every file that was read, in order (for "no file that brome reads lies in a share"). */
 size_t config_file_count(const struct config *c);
 const char *config_file_at(const struct config *c, size_t i);
+/* What host block i says of a CA: *path as written and the folder of the file that holds it; both empty without one. false behind the last block. */
+bool config_ca_at(const struct config *c, size_t i, struct slice *path, struct slice *dir);
 
 /* Canonical policy text of a workspace: its rules, the tables they use and every host block. `rules`, when not empty, replaces the workspace's rules (a live
  * edit; "default …" may stand in it); `extra` rules, one a line, come first (`--allow`). `ca file` paths that are relative get the folder of

@@ -40,6 +40,7 @@ static struct slice dir_of(struct slice name)
 int program_add_source(struct program *prog, struct diags *errors, const char *name, struct slice text, char *owned)
 {
         struct source *s = &prog->sources[prog->source_count], *last = prog->source_count ? s - 1 : NULL;
+        struct slice dir;
 
         if (prog->source_count == RULES_FILES_MAX || text.n > RULES_FILE_BYTES) {
                 diag_at(prog, errors, UINT32_MAX, prog->source_count == RULES_FILES_MAX ? "%s: too many files" : "%s: the file is too large", esc_str(name));
@@ -51,7 +52,13 @@ int program_add_source(struct program *prog, struct diags *errors, const char *n
                 free(owned);
                 return -1;
         }
-        s->dir = dir_of(slice_str(s->name));
+        /* A copy: readers of `dir` take it as a C string, and the name goes on behind it. */
+        dir = dir_of(slice_str(s->name));
+        s->dir = slice_of(arena_strndup(&prog->arena, (const char *)dir.p, dir.n), dir.n);
+        if (!s->dir.p) {
+                free(owned);
+                return -1;
+        }
         s->base = last ? last->base + (uint32_t)last->text.n + 1 : 0;
         prog->source_count++;
         return 0;

@@ -56,6 +56,24 @@ static void test_extra(void **state)
         assert_string_equal(first, "main: the file cannot be read: it is not there");
 }
 
+/* Readers take a path and the folder it is relative to as C strings. */
+static void test_folder(void **state)
+{
+        struct diags errors = { 0 };
+        struct config *c = config_parse(SLICE_LIT("host h.example { ca file \"x.pem\" }\nhost i.example { private ok }\nworkspace w { share \"rel\" }\n"),
+                                        "/conf/brome.conf", &errors);
+        struct slice path, dir;
+
+        (void)state;
+        assert_non_null(c);
+        assert_string_equal((const char *)config_workspace(c, SLICE_LIT("w"))->dir.p, "/conf");
+        assert_string_equal((const char *)config_workspace(c, SLICE_LIT("w"))->shares[0].path.p, "rel");
+        assert_true(config_ca_at(c, 0, &path, &dir) && slice_is(path, "x.pem") && slice_is(dir, "/conf"));
+        assert_true(config_ca_at(c, 1, &path, &dir) && path.n == 0);
+        assert_false(config_ca_at(c, 2, &path, &dir));
+        config_free(c);
+}
+
 static void test_policies(void **state)
 {
         struct diags errors = { 0 };
@@ -157,7 +175,7 @@ static void test_bombs(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_extra),   cmocka_unit_test(test_policies), cmocka_unit_test(test_replace),
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_extra),   cmocka_unit_test(test_folder), cmocka_unit_test(test_policies), cmocka_unit_test(test_replace),
                                             cmocka_unit_test(test_keywords), cmocka_unit_test(test_bombs) };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
