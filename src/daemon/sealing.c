@@ -54,9 +54,9 @@ static const struct seal_call daemon_calls[] = {
         SEAL_CALL_ARG(ioctl, 1, ~0ULL, TCGETS, "stdio: is it a terminal?"),
 };
 
-enum { PATHS = 8 + 2 * RULES_FILES_MAX };
+enum { PATHS = 8 + 2 * RULES_FILES_MAX + 256 /* folders of CA files */ };
 
-static const char *folder(const char *file)
+static char *folder(const char *file)
 {
         char *copy = strdup(file), *slash = copy ? strrchr(copy, '/') : NULL;
 
@@ -65,29 +65,41 @@ static const char *folder(const char *file)
         return copy; /* kept until the process ends: the table borrows it */
 }
 
-/* Folders of CA files that any workspace's policy names; one that appears later needs a restart, and the error says so. */
+/* Many CA files mostly lie in few folders; each is told to the kernel once. */
+static size_t add_folder(struct seal_path *paths, size_t n, const char *file)
+{
+        char *name = folder(file);
+
+        for (size_t i = 0; name && i < n; i++)
+                if (strcmp(paths[i].path, name) == 0) {
+                        free(name);
+                        return n;
+                }
+        if (name && n < PATHS)
+                paths[n++] = (struct seal_path){ name, SEAL_READ };
+        else
+                free(name);
+        return n;
+}
+
+/* Folders of CA files that any host block names, whether or not there is a workspace yet: one for a single run brings none of its own.
+ * A folder that appears later needs a restart, and the error says so. */
 static size_t add_ca_folders(const struct daemon *d, struct seal_path *paths, size_t n)
 {
-        static struct diags errors;
+        struct slice ca, dir;
 
-        for (size_t i = 0; i < config_workspace_count(d->settings->config); i++) {
-                struct policy *p;
+        for (size_t i = 0; config_ca_at(d->settings->config, i, &ca, &dir); i++) {
+                char path[PATH_MAX], from[PATH_MAX], full[PATH_MAX], real[PATH_MAX];
 
-                errors = (struct diags){ 0 };
-                p = config_policy(d->settings->config, config_workspace_at(d->settings->config, i), SLICE_EMPTY, SLICE_EMPTY, &errors);
-                for (size_t k = 0; p && k < policy_host_count(p) && n < PATHS; k++) {
-                        struct slice name;
-                        struct policy_host h = policy_host_at(p, k, &name);
-                        char path[PATH_MAX], full[PATH_MAX];
-
-                        if (h.ca_path.n == 0 || h.ca_path.n >= sizeof(path))
-                                continue;
-                        snprintf(path, sizeof(path), "%.*s", SLICE_FMT(h.ca_path));
-                        if (settings_path(d, full, "/", path, NULL) == 0)
-                                paths[n++] = (struct seal_path){ folder(full), SEAL_READ };
-                }
-                policy_free(p);
-                break; /* every policy has every host block */
+                if (ca.n == 0 || ca.n >= sizeof(path) || dir.n >= sizeof(from))
+                        continue;
+                snprintf(path, sizeof(path), "%.*s", SLICE_FMT(ca));
+                snprintf(from, sizeof(from), "%.*s", SLICE_FMT(dir));
+                if (settings_path(d, full, from, path, NULL) < 0)
+                        continue;
+                n = add_folder(paths, n, full);
+                if (realpath(full, real)) /* a link, as system bundles often are */
+                        n = add_folder(paths, n, real);
         }
         return n;
 }

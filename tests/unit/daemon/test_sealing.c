@@ -75,6 +75,21 @@ static int try_state(void)
         return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ? 3 : 0;
 }
 
+/* A CA file of a host block, in a folder of its own, without any workspace: directly, and named by an included file. */
+static int try_ca(void)
+{
+        char path[PATH_MAX];
+        struct err err = ERR_INIT;
+        struct buf b;
+
+        buf_init(&b, 0);
+        snprintf(path, sizeof(path), "%s/cas/ca.pem", top);
+        if (fd_read_file(path, &b, 4096, &err) < 0)
+                return 1;
+        snprintf(path, sizeof(path), "%s/inc/deep/ca.pem", top);
+        return fd_read_file(path, &b, 4096, &err) < 0 ? 2 : 0;
+}
+
 /* The exit status of fn in a sealed child, or 256 when it was killed by the seal. */
 static int sealed(int (*fn)(void))
 {
@@ -109,11 +124,27 @@ static void allows(void **state)
 {
         (void)state;
         assert_int_equal(sealed(try_state), 0);
+        assert_int_equal(sealed(try_ca), 0);
+}
+
+static int put(const char *name, const char *text)
+{
+        char path[PATH_MAX], *slash;
+        struct err err = ERR_INIT;
+
+        snprintf(path, sizeof(path), "%s/%s", top, name);
+        slash = strrchr(path, '/');
+        *slash = 0;
+        if (fd_mkdirs(path, 0700, &err) < 0)
+                return -1;
+        *slash = '/';
+        return fd_write_file(path, 0600, text, strlen(text), &err);
 }
 
 static int setup(void **state)
 {
         static struct diags errors;
+        char conf[256];
 
         (void)state;
         snprintf(top, sizeof(top), "/tmp/brome-seal-XXXXXX");
@@ -127,6 +158,10 @@ static int setup(void **state)
         snprintf(d.paths.config, sizeof(d.paths.config), "%s/conf", top);
         mkdir(d.paths.config, 0700);
         snprintf(d.paths.config, sizeof(d.paths.config), "%s/conf/brome.conf", top);
+        snprintf(conf, sizeof(conf), "include \"../inc/more.conf\"\nhost a.example { ca file \"%s/cas/ca.pem\" }\n", top);
+        if (put("conf/brome.conf", conf) < 0 || put("inc/more.conf", "host b.example { ca file \"deep/ca.pem\" }\n") < 0 ||
+            put("cas/ca.pem", "x") < 0 || put("inc/deep/ca.pem", "x") < 0)
+                return -1;
         d.settings = settings_load(&d, SLICE_EMPTY, "", NULL, &errors);
         return d.settings ? 0 : -1;
 }
