@@ -62,7 +62,7 @@ int cli_options(struct cli *cli, int argc, char **argv, const struct cli_option 
 int cli_options_before(struct cli *cli, int argc, char **argv, const struct cli_option *options, size_t count);
 /* "2h", "30m", "1d", "45s" or RFC 3339 → microseconds since 1970. */
 int cli_since(const char *text, int64_t *out_us, struct err *err) __attribute__((warn_unused_result));
-/* Workspace names: [a-z0-9][a-z0-9-]{0,62}. */
+/* Workspace names: [a-z0-9][a-z0-9_-]{0,62}. */
 bool cli_name_ok(const char *name);
 
 /* The commands themselves. */

@@ -154,7 +154,7 @@ bool cli_name_ok(const char *name)
 {
         size_t n = strlen(name);
 
-        if (n == 0 || n > 63 || name[0] == '-')
+        if (n == 0 || n > 63 || name[0] == '-' || name[0] == '_')
                 return false;
-        return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+        return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") == n;
 }

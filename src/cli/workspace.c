@@ -35,7 +35,7 @@ static const char *one_name(struct cli *cli, int argc, char **argv, const struct
                 return NULL;
         }
         if (!cli_name_ok(name)) {
-                cli_usage(cli, "`%s` is no workspace's name: lower case letters, digits and dashes, at most 63", esc_str(name));
+                cli_usage(cli, "`%s` is no workspace's name: lower case letters, digits, - and _, at most 63", esc_str(name));
                 return NULL;
         }
         return name;

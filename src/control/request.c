@@ -24,9 +24,9 @@ bool request_name_ok(const char *name)
 {
         size_t n = name ? strlen(name) : 0;
 
-        if (n == 0 || n >= REQUEST_NAME_BYTES || name[0] == '-')
+        if (n == 0 || n >= REQUEST_NAME_BYTES || name[0] == '-' || name[0] == '_')
                 return false;
-        return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+        return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") == n;
 }
 
 /* A member that may be absent; when present it must be a string. */
