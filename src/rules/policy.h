@@ -108,7 +108,8 @@ bool policy_default_allow(const struct policy *p);
  * For a private address that the guard refused, the host line is the outer door's to print. */
 void policy_suggest_flow(const struct policy_flow_query *q, struct buf *out);
 /* `governed`: a rule (not the default) refused it. The first match wins, so the line then has the request's path and keeps reading it
- * allowed: it belongs above that rule. */
+ * allowed: it belongs above that rule. Wider where only a wider rule really allows it (a method override in the query: no rule with methods or a path
+ * does); nothing when none does. */
 void policy_suggest_request(const struct policy_request_query *q, bool governed, struct buf *out);
 
 /* One rule as given on a command line; the word allow may be missing. 0 and canonical text appended to *out; -1 with diagnostics. */

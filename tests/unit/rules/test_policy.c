@@ -364,6 +364,33 @@ static void test_suggestions_above_a_rule(void **state)
         expect_suggestion_of(&q, true, "allow web a.example GET,HEAD,OPTIONS");
 }
 
+/* What asks to be read as another method is allowed by no rule with methods or a path; what no rule allows gets no suggestion. */
+static void test_suggestions_masked(void **state)
+{
+        struct policy_request_query q = { .flow = { .name = SLICE_LIT("a.example"), .port = 443 }, .method = SLICE_LIT("HEAD"), .path = SLICE_LIT("/x"),
+                                          .query = SLICE_LIT("_method=POST"), .has_query = true };
+        struct buf out;
+
+        (void)state;
+        expect_suggestion(&q, "allow web a.example");
+        expect_suggestion_of(&q, true, "allow web a.example");
+        q.query = SLICE_LIT("a=1");
+        q.override_header = true;
+        expect_suggestion_of(&q, true, "allow web a.example");
+        q.override_header = false;
+        q.query = SLICE_LIT("%zz=1");
+        expect_suggestion(&q, "allow web a.example");
+        buf_init(&out, 0);
+        q.method = SLICE_LIT("CONNECT");
+        policy_suggest_request(&q, false, &out);
+        assert_int_equal(buf_len(&out), 0);
+        q.method = SLICE_LIT("GET");
+        q.path = SLICE_LIT("x");
+        policy_suggest_request(&q, false, &out);
+        assert_int_equal(buf_len(&out), 0);
+        buf_fini(&out);
+}
+
 static void test_suggestions(void **state)
 {
         struct policy_request_query q = { .flow = { .name = SLICE_LIT("a.example"), .port = 443 }, .method = SLICE_LIT("GET"), .path = SLICE_LIT("/") };
@@ -426,7 +453,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_requests),       cmocka_unit_test(test_flows),       cmocka_unit_test(test_opaque),           cmocka_unit_test(test_names),
-                cmocka_unit_test(test_verdict_fields), cmocka_unit_test(test_suggestions), cmocka_unit_test(test_suggestions_above_a_rule), cmocka_unit_test(test_override_headers), cmocka_unit_test(test_reasons),
+                cmocka_unit_test(test_verdict_fields), cmocka_unit_test(test_suggestions_masked), cmocka_unit_test(test_suggestions), cmocka_unit_test(test_suggestions_above_a_rule), cmocka_unit_test(test_override_headers), cmocka_unit_test(test_reasons),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
