@@ -307,6 +307,7 @@ int print_refusal(struct buf *out, enum print_form form, const struct refusal_ro
 {
         const struct event_record *e = &r->event;
         struct json_writer w;
+        bool ruled;
 
         if (form == PRINT_JSON) {
                 json_begin(&w, out);
@@ -321,10 +322,11 @@ int print_refusal(struct buf *out, enum print_form form, const struct refusal_ro
         if (r->count > 1)
                 (void)!buf_addf(out, "  (%" PRIu64 " times)", r->count);
         put_tail(out, ": ", e->text[EVENT_REASON], "");
-        put_tail(out, "\n  to allow it:  ", e->text[EVENT_SUGGEST], "");
-        /* The first rule that speaks of a request judges it. */
-        if (e->text[EVENT_SUGGEST].n && !slice_starts(e->text[EVENT_RULE], SLICE_LIT("default")))
-                put_tail(out, "\n  above:        ", e->text[EVENT_RULE], "");
+        /* The first rule that speaks of a request judges it: behind that one the new line would change nothing. */
+        ruled = e->text[EVENT_RULE].n && !slice_starts(e->text[EVENT_RULE], SLICE_LIT("default"));
+        if (ruled && e->text[EVENT_SUGGEST].n)
+                put_tail(out, "\n  refused by:   ", e->text[EVENT_RULE], "");
+        put_tail(out, ruled ? "\n  to allow it, above that rule:  " : "\n  to allow it:  ", e->text[EVENT_SUGGEST], "");
         return buf_add(out, "\n", 1);
 }
 

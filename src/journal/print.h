@@ -21,8 +21,8 @@ int print_host_head(struct buf *out, enum print_form form) __attribute__((warn_u
 int print_host(struct buf *out, enum print_form form, const struct host_row *row) __attribute__((warn_unused_result));
 int print_summary_head(struct buf *out, enum print_form form) __attribute__((warn_unused_result));
 int print_summary(struct buf *out, enum print_form form, const struct summary_row *row) __attribute__((warn_unused_result));
-/* "refused  GET https://host:443/path (12 times): reason" and, on lines of their own, "  to allow it:  SUGGEST" and, where a rule refused it,
- * "  above:        RULE". */
+/* "refused  GET https://host:443/path (12 times): reason" and, on lines of their own, "  to allow it:  SUGGEST" or, where a rule refused it,
+ * "  refused by:   RULE" and "  to allow it, above that rule:  SUGGEST". */
 int print_refusal(struct buf *out, enum print_form form, const struct refusal_row *row) __attribute__((warn_unused_result));
 int print_finding(struct buf *out, enum print_form form, uint64_t seq, const char *text) __attribute__((warn_unused_result));
 int print_verify(struct buf *out, enum print_form form, const struct verify_result *v) __attribute__((warn_unused_result));

@@ -96,7 +96,7 @@ def test_refusals_are_listed_with_the_rule(w, b):
 
 
 def suggested(p):
-    return [line.split("to allow it:", 1)[1].strip() for line in p.stderr.splitlines() if "to allow it:" in line]
+    return [line.split(":  ", 1)[1].strip() for line in p.stderr.splitlines() if line.startswith("  to allow it")]
 
 
 @both
@@ -108,7 +108,7 @@ def test_each_refusal_is_one_line(w, b):
     times = [int(line.split("(")[1].split()[0]) for line in told]
     assert len(times) == 3 and times[0] == times[2] == 7 and times[1] in (7, 14), p.stderr
     assert suggested(p) == ["allow web 203.0.113.66 read-only", "allow web a.example read-only", 'allow web allowed.example path "/" GET,HEAD,OPTIONS,POST'], p.stderr
-    assert lines[-1] == "  above:        allow web allowed.example read-only", p.stderr
+    assert lines[-2] == "  refused by:   allow web allowed.example read-only" and lines[-1].startswith("  to allow it, above that rule:  "), p.stderr
 
 
 @both

@@ -103,7 +103,8 @@ static void lines(void **state)
         expect(&b, "refused  GET registry.example:443/x  (3 times): method\n  to allow it:  allow web registry.example\n");
         event_text(&x.event, EVENT_RULE, SLICE_LIT("deny web registry.example"));
         assert_int_equal(print_refusal(&b, PRINT_TEXT, &x), 0);
-        expect(&b, "refused  GET registry.example:443/x  (3 times): method\n  to allow it:  allow web registry.example\n  above:        deny web registry.example\n");
+        expect(&b, "refused  GET registry.example:443/x  (3 times): method\n  refused by:   deny web registry.example\n"
+                   "  to allow it, above that rule:  allow web registry.example\n");
         buf_fini(&b);
 }
 
