@@ -317,10 +317,18 @@ static void do_reload(struct daemon *d, const struct request *r, struct reply *r
 
         (void)r;
         errors = (struct diags){ 0 };
-        if (registry_load(d, &errors) < 0)
+        if (registry_load(d, &errors) < 0) {
                 refuse_config(d, reply, &errors);
-        else
-                reply_done(d, reply);
+                return;
+        }
+        /* The rules may be the same and the CA files that they name others: a CA that was taken away must not go on counting. */
+        for (size_t i = 0; i < d->workspace_count; i++) {
+                struct workspace *ws = d->workspaces[i];
+
+                if (ws->session && ws->session->change == CHANGE_NONE && settings_names_ca(ws->settings, ws->conf))
+                        session_policy(ws, (struct reply){ 0 }, "CA files were read again");
+        }
+        reply_done(d, reply);
 }
 
 static void do_freeze(struct daemon *d, const struct request *r, struct reply *reply)

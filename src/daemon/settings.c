@@ -243,6 +243,23 @@ int settings_policy(const struct daemon *d, const struct settings *s, const stru
         return fd;
 }
 
+bool settings_names_ca(const struct settings *s, const struct config_workspace *w)
+{
+        static struct diags errors;
+        struct policy *p;
+        bool named = false;
+
+        errors = (struct diags){ 0 };
+        p = config_policy(s->config, w, SLICE_EMPTY, SLICE_EMPTY, &errors);
+        for (size_t i = 0; p && !named && i < policy_host_count(p); i++) {
+                struct slice name;
+
+                named = policy_host_at(p, i, &name).ca_path.n != 0;
+        }
+        policy_free(p);
+        return named;
+}
+
 static bool lies_in(const char *path, const char *folder)
 {
         size_t n = strlen(folder);

@@ -30,6 +30,8 @@ void settings_drop(struct settings *s); /* NULL is fine */
 /* "~/x" and relative paths (to dir) made absolute. 0, or -1 when too long or without HOME. */
 int settings_path(const struct daemon *d, char out[PATH_MAX], const char *dir, const char *path, struct err *err);
 
+/* Does any host block of its policy name a CA file? */
+bool settings_names_ca(const struct settings *s, const struct config_workspace *w);
 /* The policy memory file of docs/CONTROL.md. The descriptor, or -1 with the reason. */
 int settings_policy(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
         __attribute__((warn_unused_result));

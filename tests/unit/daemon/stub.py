@@ -106,6 +106,8 @@ def door():
             body = json.loads(os.pread(fds["policy"], 1 << 22, 0))
             with open(f"{PLACE}/policy.{PROGRAM}", "w") as f:
                 f.write(body["rules"])
+            with open(f"{PLACE}/cas.{PROGRAM}", "w") as f:
+                json.dump(body["cas"], f)
             os.close(fds["policy"])
             if "no-ack" in mode or ("no-ack-later" in mode and generation is not None):
                 continue

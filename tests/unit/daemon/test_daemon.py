@@ -399,6 +399,22 @@ def test_reload():
         assert c.ok("status")["config"]["error"] == ""
 
 
+def test_reload_of_a_ca_file():
+    """The same rules, another CA in the file they name: the doors get it."""
+    with Home() as h:
+        ca = f"{h.dir}/conf/ca.pem"
+        h.write(ca, "OLD CA")
+        h.write(h.conf, f'host x.example {{ ca file "{ca}" }}\nworkspace a {{ rules {{ allow web x.example }} }}\n')
+        h.up()
+        c = h.client()
+        c.ok("session.open", workspace="a", keep=True)
+        assert "OLD CA" in open(f"{h.lib}/cas.outer").read()
+        h.write(ca, "NEW CA")
+        c.ok("reload")
+        until(lambda: "NEW CA" in open(f"{h.lib}/cas.outer").read())
+        assert state(c, "a")["state"] == "running"
+
+
 def test_configuration_that_comes_later():
     with Home() as h:
         os.rmdir(f"{h.dir}/conf")
