@@ -232,6 +232,11 @@ static bool read_head(struct http *h)
                 h1_fail(h, REASON_UPSTREAM_PROTOCOL, "too many interim answers");
                 return false;
         }
+        /* On the link a 2xx says that the WebSocket is open. */
+        if (s->ex->kind == KIND_WEBSOCKET && !s->answer.upgraded && s->answer.status < 300) {
+                h1_fail(h, REASON_UPSTREAM_PROTOCOL, "the server answered the opening of a WebSocket without opening it");
+                return false;
+        }
         s->expect = s->answer.upgraded ? H1_EXPECT_RAW : H1_EXPECT_BODY;
         struct framing f = { s->answer.body, s->answer.length, s->answer.has_length };
         body_reader_init(&s->body, &f, false, &s->ex->arena);

@@ -294,6 +294,7 @@ def t_websocket():
         read_head(c)
         c.sendall(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: AAAA\r\n\r\n")
     with_odd(forged, lambda d, o: expect((lambda r: r.status == 502 and r.reason == "upstream-protocol")(d.result(ws(d))), "forged accept"))
+    with_odd(answer(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"), lambda d, o: expect((lambda r: r.status == 502 and r.reason == "upstream-protocol")(d.result(ws(d))), "no upgrade is no WebSocket"))
     with_odd(answer(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno"), lambda d, o: expect((lambda r: r.status == 403 and r.body == "no")(d.result(ws(d))), "refused upgrade"))
     with_odd(forged, lambda d, o: expect((lambda r: r.status == 403 and r.reason == "read-only-upgrade")(d.result(ws(d))), "read-only upgrade"), "allow web odd.example read-only")
 
