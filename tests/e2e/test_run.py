@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import pwd
 import select
 import signal
 import socket
@@ -205,6 +206,47 @@ def test_errors_name_the_way_out(w, b):
     assert p.returncode == 64
     p = b("run", "curl", "https://x/")
     assert p.returncode == 64 and "--" in p.stderr, p
+
+
+@both
+def test_a_word_that_is_not_utf8_is_never_left_out(w, b):
+    p = subprocess.run([a.encode() for a in b.argv("run", "--", "sh", "-c", "echo $#", "x")] + [b"\xff", b"d"], env=b.env, cwd=b.home, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert p.returncode == 125 and b"UTF-8" in p.stderr and p.stdout == b"", p
+    assert b("run", "--", "sh", "-c", "printf '%s|' \"$@\"", "x", "a b", "\"q\"", "ü€", "", "-n", check=0).stdout == "a b|\"q\"|ü€||-n|"
+
+
+@both
+def test_closed_descriptors(w, b):
+    p = subprocess.run(b.argv("run", "--", "cat"), env=b.env, cwd=b.home, capture_output=True, timeout=60, preexec_fn=lambda: os.close(0))
+    assert p.returncode == 0 and p.stdout == b"", p
+    with open("/dev/full", "wb") as full:
+        assert subprocess.run(b.argv("help"), env=b.env, stdout=full, stderr=subprocess.DEVNULL, timeout=60).returncode == 70
+
+
+@both
+def test_a_saved_workspace_starts_where_you_stand(w, b):
+    here = b.dir / "project" / "deep"
+    here.mkdir(parents=True, exist_ok=True)
+    if b.user:
+        for d in (here.parent, here):
+            os.chown(d, pwd.getpwnam(b.user).pw_uid, pwd.getpwnam(b.user).pw_gid)
+    b("workspace", "new", "placed", "--share", here.parent, check=0)
+    assert b("run", "placed", "--", "pwd", cwd=here, check=0).stdout == f"{here}\n"
+    assert b("run", "placed", "--", "pwd", check=0).stdout == "/root\n"
+    b("workspace", "rm", "placed", check=0)
+
+
+@both
+def test_restart_checks_before_it_stops(w, b):
+    b("workspace", "start", "saved", check=0)
+    good = b.config.read_text()
+    try:
+        b.config.write_text("workspace broken {\n")
+        b("daemon", "restart", check=65)
+        assert b.sh("saved", "echo alive", check=0).stdout == "alive\n"
+    finally:
+        b.config.write_text(good)
+    b("workspace", "stop", "saved", check=0)
 
 
 @both
