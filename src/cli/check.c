@@ -72,7 +72,7 @@ int cmd_check(struct cli *cli, int argc, char **argv)
                 struct diags found = { 0 };
                 struct policy *p = config_policy(c, config_workspace_at(c, i), SLICE_EMPTY, SLICE_EMPTY, &found);
                 if (p)
-                        policy_lint(p, &found);
+                        config_lint(c, config_workspace_at(c, i), &found);
                 policy_free(p);
                 if (found.total)
                         local_diags(&found);

@@ -162,6 +162,8 @@ void config_print(const struct config *c, struct buf *out)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------------------ */
 
+const struct program *config_program(const struct config *c) { return &c->prog; }
+
 size_t config_workspace_count(const struct config *c) { return c->prog.workspace_count; }
 
 const struct config_workspace *config_workspace_at(const struct config *c, size_t i) { return i < c->prog.workspace_count ? &c->prog.workspaces[i].w : NULL; }

@@ -95,6 +95,9 @@ struct policy *config_policy(const struct config *c, const struct config_workspa
 int config_replace_rules(struct slice text, const char *file, struct slice workspace, struct slice rules, struct buf *out, struct diags *errors)
         __attribute__((warn_unused_result));
 
+/* policy_lint for a workspace's rules as they stand in the configuration: each warning with its place there and the workspace's name. */
+void config_lint(const struct config *c, const struct config_workspace *w, struct diags *warnings);
+
 /* Keywords for man pages, completion and fuzz dictionaries: row i of all tables, false at the end. */
 struct config_keyword {
         const char *context; /* "top", "workspace", "host", "rule", "limit", "proto", … */

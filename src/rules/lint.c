@@ -1,4 +1,7 @@
 /* Linter: rules that say less than they seem to. Warnings only; nothing here changes a verdict. */
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "base/host.h"
 #include "rules/rules_priv.h"
 
@@ -106,41 +109,60 @@ static bool rule_has_port(const struct rule *r, unsigned port)
         return false;
 }
 
-static void lint_one(const struct policy *p, const struct rule *r, bool names_before, struct diags *warnings)
+struct lint {
+        const struct program *prog;
+        struct slice workspace; /* empty: of a policy alone */
+        struct diags *warnings;
+};
+
+__attribute__((format(printf, 3, 4))) static void warn(const struct lint *l, uint32_t at, const char *fmt, ...)
+{
+        char text[sizeof(l->warnings->list[0].message)];
+        va_list ap;
+
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof(text), fmt, ap);
+        va_end(ap);
+        if (l->workspace.n)
+                diag_at(l->prog, l->warnings, at, "warning: workspace %.*s: %s", SLICE_FMT(l->workspace), text);
+        else
+                diag_at(l->prog, l->warnings, at, "warning: %s", text);
+}
+
+static void lint_one(const struct lint *l, const struct rule *r, bool names_before)
 {
         bool any = rule_has(r, TARGET_ANY);
 
         if (r->action == RULE_ALLOW && r->proto == PROTO_ANY && any)
-                diag_at(&p->prog, warnings, r->at, "`allow any any` lets everything out but UDP and private addresses");
+                warn(l, r->at, "`allow any any` lets everything out but UDP and private addresses");
         else if (r->action == RULE_ALLOW && r->proto == PROTO_TCP && any)
-                diag_at(&p->prog, warnings, r->at, "this rule lets bytes out unseen to every name");
+                warn(l, r->at, "this rule lets bytes out unseen to every name");
         else if (r->action == RULE_ALLOW && r->proto == PROTO_TCP && (rule_has_port(r, 443) || rule_has_port(r, 80)))
-                diag_at(&p->prog, warnings, r->at, "a `tcp` rule on a web port passes requests unseen; `web` would look at them");
+                warn(l, r->at, "a `tcp` rule on a web port passes requests unseen; `web` would look at them");
         if (r->action == RULE_ALLOW && r->proto == PROTO_UDP && rule_has_port(r, 53))
-                diag_at(&p->prog, warnings, r->at, "DNS to a foreign server is a way out for data; names are answered by the gate");
+                warn(l, r->at, "DNS to a foreign server is a way out for data; names are answered by the gate");
         if (r->action == RULE_DENY && rule_has(r, TARGET_CIDR) && names_before)
-                diag_at(&p->prog, warnings, r->at, "this deny by address does not stop names that rules above it allow: put it first");
+                warn(l, r->at, "this deny by address does not stop names that rules above it allow: put it first");
         for (size_t i = 0; i < r->method_count; i++)
                 if (slice_is(r->methods[i], "TRACE") && r->action == RULE_ALLOW)
-                        diag_at(&p->prog, warnings, r->at, "TRACE shows a request's fields to whoever reads the answer");
+                        warn(l, r->at, "TRACE shows a request's fields to whoever reads the answer");
 }
 
-void policy_lint(const struct policy *p, struct diags *warnings)
+static void lint_ruleset(const struct lint *l, const struct ruleset *rs)
 {
-        const struct ruleset *rs = &p->prog.rules;
         bool names_before = false;
         size_t budget = LINT_PAIRS_MAX;
 
         for (size_t i = 0; i < rs->count; i++) {
                 const struct rule *r = &rs->rules[i];
-                lint_one(p, r, names_before, warnings);
+                lint_one(l, r, names_before);
                 for (size_t j = 0; j < i; j++) {
                         struct buf text;
                         if (!rule_shadows(&rs->rules[j], r, &budget))
                                 continue;
                         buf_init(&text, 0);
                         print_rule(&text, &rs->rules[j]);
-                        diag_at(&p->prog, warnings, r->at, "this rule is never reached: `%.*s` comes first", (int)(buf_len(&text) < 200 ? buf_len(&text) : 200),
+                        warn(l, r->at, "this rule is never reached: `%.*s` comes first", (int)(buf_len(&text) < 200 ? buf_len(&text) : 200),
                                 (const char *)buf_slice(&text).p);
                         buf_fini(&text);
                         break;
@@ -149,5 +171,19 @@ void policy_lint(const struct policy *p, struct diags *warnings)
                         names_before = true;
         }
         if (rs->default_allow)
-                diag_at(&p->prog, warnings, UINT32_MAX, "`default allow` lets out to every public address what no rule denies");
+                warn(l, l->workspace.n ? rs->at : UINT32_MAX, "`default allow` lets out to every public address what no rule denies");
+}
+
+void policy_lint(const struct policy *p, struct diags *warnings)
+{
+        lint_ruleset(&(struct lint){ .prog = &p->prog, .warnings = warnings }, &p->prog.rules);
+}
+
+void config_lint(const struct config *c, const struct config_workspace *w, struct diags *warnings)
+{
+        const struct program *prog = config_program(c);
+
+        for (size_t i = 0; i < prog->workspace_count; i++)
+                if (&prog->workspaces[i].w == w)
+                        lint_ruleset(&(struct lint){ prog, w->name, warnings }, &prog->workspaces[i].rules);
 }

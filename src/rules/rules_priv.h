@@ -137,6 +137,9 @@ bool parse_number(struct slice word, uint64_t max, uint64_t *out);
 bool name_ok(struct slice name, bool identifier);
 const struct table *program_table(const struct program *prog, struct slice name);
 
+/* config.c */
+const struct program *config_program(const struct config *c);
+
 /* policy.c */
 struct policy *policy_compile(struct program *prog, struct diags *errors); /* takes the program */
 int program_add_copy(struct program *prog, struct diags *errors, const char *name, struct slice text);

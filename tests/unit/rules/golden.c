@@ -104,7 +104,7 @@ static void check_workspaces(const char *stem, struct config *c, struct buf *lin
                         fail(stem, "the workspace has no policy", buf_slice(&text), SLICE_EMPTY);
                 } else {
                         check_policy_identity(stem, p, &text);
-                        policy_lint(p, &warnings);
+                        config_lint(c, config_workspace_at(c, i), &warnings);
                         diags_print(&warnings, lint);
                 }
                 policy_free(p);
