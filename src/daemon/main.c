@@ -150,9 +150,12 @@ static int open_journal(struct daemon *d, struct err *err)
 {
         struct journal_options o = { .state = d->paths.state, .create = true, .forget = { .exists = registry_exists, .ctx = d } };
 
-        d->journal = journal_open(&o, err);
+        struct err why = ERR_INIT;
+
+        d->journal = journal_open(&o, &why);
         if (!d->journal)
-                return -1;
+                return err_set(err, "%s; 'brome trace verify' shows what is wrong; to go on, move journal.db* and journal.head in %s to another place: a new journal begins",
+                               why.text, d->paths.state);
         if (*journal_damage(d->journal))
                 log_error("the journal: %s", journal_damage(d->journal));
         return record_start(d) < 0 ? err_set(err, "out of memory") : 0;

@@ -159,6 +159,33 @@ static void walk_end(struct walk *w)
         }
 }
 
+enum { SQLITE_TOLD = 20 /* findings of SQLite's own; a damaged page brings many of one kind */ };
+
+static int sqlite_finding(void *ctx, int columns, char **values, char **names)
+{
+        struct walk *w = ctx;
+        char *text = columns == 1 ? values[0] : NULL;
+
+        (void)names;
+        if (!text || strcmp(text, "ok") == 0)
+                return 0;
+        for (char *c = text; *c; c++) /* its first words are "*** in database main ***" and a line's end */
+                if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+                        *c = ' ';
+        found(w, 0, "journal.db is damaged: %s", text);
+        return 0;
+}
+
+/* The chain is read along one path; a page beside it (an index, the list of free pages) may be damaged and stop bromed all the same. */
+static void check_database(struct walk *w)
+{
+        char sql[48];
+
+        snprintf(sql, sizeof(sql), "PRAGMA quick_check(%d)", SQLITE_TOLD);
+        if (sqlite3_exec(w->r->db, sql, sqlite_finding, w, NULL) != SQLITE_OK)
+                found(w, 0, "journal.db is damaged: %s", sqlite3_errmsg(w->r->db));
+}
+
 /* SECURITY: the head is read before the snapshot begins, so a writer at work cannot make the snapshot look cut. */
 static int load_head(struct walk *w, struct err *err)
 {
@@ -206,8 +233,17 @@ int reader_verify(struct reader *r, finding_fn *fn, void *ctx, struct verify_res
         struct walk w = { .r = r, .fn = fn, .ctx = ctx };
         int rc = open_walk(&w, err);
 
-        if (rc == 0)
-                rc = walk_all(&w, err);
+        if (rc == 0) {
+                struct err walk_err = ERR_INIT;
+
+                check_database(&w);
+                /* Where a damaged page ends the walk, that is a finding and not the end of the report. */
+                rc = walk_all(&w, &walk_err);
+                if (rc < 0 && w.result.findings)
+                        found(&w, w.at.seq + 1, "behind record %" PRIu64 " nothing can be read: %s", w.at.seq, walk_err.text), rc = 0;
+                else if (rc < 0)
+                        err_set(err, "%s", walk_err.text);
+        }
         if (rc == 0) {
                 walk_end(&w);
                 *out = w.result;
