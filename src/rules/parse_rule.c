@@ -121,10 +121,23 @@ static bool is_method_word(struct slice w)
         return w.n > 0;
 }
 
+/* A well-known method in lower case, which is no word of the language. */
+static bool is_lower_word(struct slice w)
+{
+        static const char *const known[] = { "get", "head", "options", "post", "put", "patch", "delete" };
+
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+                if (slice_iis(w, known[i]) && w.p[0] >= 'a')
+                        return true;
+        return false;
+}
+
 static bool parse_method(struct parser *p, struct rule *r, size_t *cap)
 {
         struct slice w = p->tok.text, *to;
 
+        if (p->tok.kind == TOK_WORD && is_lower_word(w))
+                return parser_fail(p, p->tok.at, "methods are upper case: GET");
         if (p->tok.kind != TOK_WORD || !is_method_word(w) || w.n > RULES_METHOD_BYTES)
                 return parser_expected(p, "a method in upper case");
         if (slice_is(w, "CONNECT"))
@@ -145,7 +158,7 @@ static bool parse_methods(struct parser *p, struct rule *r)
         size_t cap = 0;
 
         if (r->method_count)
-                return parser_fail(p, p->tok.at, "the methods are given already");
+                return parser_fail(p, p->tok.at, "methods are separated by commas, as in `GET,POST`");
         if (!parse_method(p, r, &cap))
                 return false;
         while (p->tok.kind == TOK_COMMA) {
@@ -167,7 +180,7 @@ static bool parse_limits(struct parser *p, struct rule *r)
 
                 if (r->proto != PROTO_WEB)
                         return parser_fail(p, at, "only a `web` rule has a path and limits");
-                if (p->tok.kind == TOK_WORD && is_method_word(p->tok.text)) {
+                if (p->tok.kind == TOK_WORD && (is_method_word(p->tok.text) || is_lower_word(p->tok.text))) {
                         if (!parse_methods(p, r))
                                 return false;
                         continue;
@@ -228,7 +241,7 @@ bool parse_rule(struct parser *p, void *ruleset, const struct keyword *action)
         if (!parse_targets(p, &r) || !parse_path(p, &r) || !parse_limits(p, &r))
                 return false;
         if (rs->default_given)
-                return parser_fail(p, r.at, "`default` is the last line: a rule behind it would never be read");
+                return parser_fail(p, r.at, "`default` must be the last line and a rule behind it would never be read: put this rule above the default line");
         to = parser_push(p, &rs->rules, &rs->count, &rs->cap, sizeof(r), RULES_MAX, "rules");
         if (to)
                 *to = r;

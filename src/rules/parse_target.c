@@ -80,6 +80,8 @@ bool parse_host_word(struct parser *p, uint32_t at, struct slice word, struct ta
                 if (slice_find(word, ':') < 0)
                         return parser_fail(p, at, "`[%s]`: brackets are for IPv6", esc(word));
         }
+        if (slice_starts(word, SLICE_LIT("http:")) || slice_starts(word, SLICE_LIT("https:")))
+                return parser_fail(p, at, "`%s`: a target is written without https:// and path, as in `web example.org path \"/…\"`", esc(word));
         if (slice_find(word, '/') >= 0)
                 return target_cidr(p, at, word, out);
         if (slice_find(word, ':') < 0)
@@ -263,7 +265,7 @@ static bool parse_single(struct parser *p, struct target *t, struct slice *ports
                 return parse_table_reference(p, t);
         if (p->tok.kind != TOK_WORD && p->tok.kind != TOK_STRING)
                 return parser_expected(p, "what the rule is for: `any`, a name, an address, a table or a list");
-        word = split_ports(p->tok.text, ports);
+        word = slice_starts(p->tok.text, SLICE_LIT("http")) && slice_find(p->tok.text, '/') >= 0 ? p->tok.text : split_ports(p->tok.text, ports);
         *ports_at = at;
         if (slice_is(word, "any"))
                 *t = (struct target){ .kind = TARGET_ANY, .at = at };
