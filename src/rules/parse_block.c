@@ -442,6 +442,7 @@ static bool top_host(struct parser *p, void *obj, const struct keyword *k)
         struct program *prog = p->prog;
         struct block b = { 0 };
         struct target t;
+        size_t errors;
         uint32_t at = p->tok.at;
 
         (void)obj;
@@ -459,10 +460,11 @@ static bool top_host(struct parser *p, void *obj, const struct keyword *k)
         b.host = parser_push(p, &prog->hosts, &prog->host_count, &prog->host_cap, sizeof(*b.host), RULES_HOSTS_MAX, "host blocks");
         if (!b.host)
                 return false;
+        errors = p->errors->total;
         *b.host = (struct host_entry){ .d = { .name = t.name, .at = at }, .dir = prog->sources[p->source].dir };
         if (!parse_statements(p, &keywords_host, &b, true))
                 return false;
-        if (!b.seen)
+        if (!b.seen && p->errors->total == errors) /* else what stands in it was told already */
                 return parser_fail(p, at, "the host block is empty or says nothing that holds");
         return true;
 }

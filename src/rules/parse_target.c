@@ -20,10 +20,15 @@ static bool target_cidr(struct parser *p, uint32_t at, struct slice word, struct
         struct addr a;
         struct slice addr = slice_first(word, (size_t)slice_find(word, '/'));
 
-        if (cidr_parse(&out->cidr, word) < 0)
-                return parser_fail(p, at, addr_parse(&a, addr) < 0 ? "`%s` is not an address and a prefix length"
-                                                                   : "`%s`: the prefix length does not fit the address (no bits may be set behind it)",
-                                   esc(word));
+        if (cidr_parse(&out->cidr, word) < 0) {
+                uint64_t bits;
+
+                if (addr_parse(&a, addr) < 0)
+                        return parser_fail(p, at, "`%s` is not an address and a prefix length", esc(word));
+                if (!parse_number(slice_skip(word, addr.n + 1), addr_is_v4(&a) ? 32 : 128, &bits))
+                        return parser_fail(p, at, "`%s`: the prefix length is a number from 0 to %d", esc(word), addr_is_v4(&a) ? 32 : 128);
+                return parser_fail(p, at, "`%s`: the address has bits set behind the prefix; write the network's own address", esc(word));
+        }
         out->kind = TARGET_CIDR;
         return true;
 }
