@@ -199,6 +199,18 @@ static void do_new(struct daemon *d, const struct request *r, struct reply *repl
         reply_done(d, reply);
 }
 
+/* What stands in brome.conf is the user's own text: only what the workspace had on disk is gone, and the answer says so. */
+static void rm_answer(struct daemon *d, const struct workspace *ws, struct reply *reply)
+{
+        json_t *answer = request_answer("done", reply->id), *text;
+        struct slice file = ws->conf->file;
+
+        text = json_sprintf("its home and layers are removed; the workspace itself stays, as it is defined in %s: remove its block there", esc(file));
+        if (answer && text)
+                json_object_set_new(answer, "text", text);
+        reply_send(d, reply, answer, NULL, 0);
+}
+
 static void do_rm(struct daemon *d, const struct request *r, struct reply *reply)
 {
         struct request by_name = { .workspace = r->name };
@@ -215,8 +227,11 @@ static void do_rm(struct daemon *d, const struct request *r, struct reply *reply
                 reply_error(d, reply, REQUEST_E_HOST, err.text);
         else {
                 record_removed(ws);
-                if (ws->origin != WS_FROM_CONFIG)
-                        workspace_remove(ws);
+                if (ws->origin == WS_FROM_CONFIG) {
+                        rm_answer(d, ws, reply);
+                        return;
+                }
+                workspace_remove(ws);
                 reply_done(d, reply);
         }
 }
