@@ -170,8 +170,11 @@ static int simple(struct cli *cli, int argc, char **argv, const char *op, const 
         if (!name)
                 return rc;
         rc = about(cli, op, key, name, &answer);
-        if (rc == EXIT_OK)
-                chan_msg_fini(&answer);
+        if (rc != EXIT_OK)
+                return rc;
+        if (*chan_str(&answer, "text", ""))
+                cli_note("%s", esc_str(chan_str(&answer, "text", "")));
+        chan_msg_fini(&answer);
         return rc;
 }
 
