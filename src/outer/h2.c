@@ -188,6 +188,11 @@ static void on_answer(struct h2_stream *st, bool end)
                         stream_fail(st, REASON_UPSTREAM_PROTOCOL, "too many interim answers");
                 return;
         }
+        /* nghttp2 does not hold the answer of a CONNECT to its content-length, and so nobody would: it is not passed on. */
+        if (ex->kind == KIND_WEBSOCKET && !r.upgraded && r.body == BODY_LENGTH) {
+                r.body = BODY_CHUNKED;
+                r.has_length = false;
+        }
         st->answered = true;
         st->raw = r.upgraded;
         if (exchange_answer(ex, &r, end) < 0)
