@@ -40,7 +40,8 @@ class Client:
 
     def addr(self, name, kind="A"):
         p = self.rig.guest("dig", "+short", "+tries=4", "+time=2", "@10.88.0.1", name, kind)
-        return p.stdout.decode().strip()
+        # dig reports a try that had no answer (datagrams are dropped while records pile up) on a line of its own.
+        return "".join(line for line in p.stdout.decode().splitlines()[-1:] if not line.startswith(";"))
 
     def curl(self, url, *more, name=None, **kw):
         host = url.split("//")[1].split("/")[0].split(":")[0]
