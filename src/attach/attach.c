@@ -58,6 +58,7 @@ struct attach {
         struct err err;
         int signal_pipe[2];
         struct sigaction before[CAUGHT_COUNT], before_pipe;
+        int unwritten; /* errno of output that was lost, not of a reader that left; 0: none */
 };
 
 static volatile sig_atomic_t signal_fd = -1;
@@ -149,6 +150,9 @@ static int sink_acknowledge(struct attach *a, struct sink *s)
 /* The reader of our output is gone: so is the program's. Its output goes nowhere from now on. */
 static int sink_broken(struct attach *a, struct sink *s)
 {
+        /* A reader that left is its own business; output that a full disk did not take must not look written. */
+        if (errno != EPIPE && a->unwritten == 0)
+                a->unwritten = errno;
         s->broken = true;
         s->taken += (uint32_t)buf_len(&s->raw);
         buf_clear(&s->raw);
@@ -458,11 +462,13 @@ int attach_run(int stream_fd, const struct attach_options *options)
                 finish_output(a);
         finish_terminal(a);
         signals_close(a);
+        if (a->unwritten != 0 && a->err.text[0] == 0)
+                err_sys(&a->err, a->unwritten, "the output could not be written");
         if (a->err.text[0] != 0 && options->err != NULL)
                 *options->err = a->err;
         else if (a->err.text[0] != 0)
                 fprintf(stderr, "brome: %s\n", a->err.text);
-        status = a->status;
+        status = a->status == 0 && a->unwritten != 0 ? ATTACH_LOST : a->status;
         for (int i = 0; i < 2; i++) {
                 buf_fini(&a->sinks[i].raw);
                 buf_fini(&a->sinks[i].ready);

@@ -221,6 +221,8 @@ def test_closed_descriptors(w, b):
     assert p.returncode == 0 and p.stdout == b"", p
     with open("/dev/full", "wb") as full:
         assert subprocess.run(b.argv("help"), env=b.env, stdout=full, stderr=subprocess.DEVNULL, timeout=60).returncode == 70
+        p = subprocess.run(b.argv("run", "--", "echo", "lost"), env=b.env, cwd=b.home, stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=60)
+        assert p.returncode == 125 and b"could not be written" in p.stderr, p
 
 
 @both
