@@ -6,7 +6,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "outer/limits.h"
-#include "outer/swap.h"
 #include <event2/event.h>
 #include <stdbool.h>
 
@@ -20,7 +19,6 @@ struct outer {
         struct tls *tls;
         struct proxy *proxy; /* NULL: none */
         struct turn *turn;
-        struct swap swap;
         size_t held_bytes; /* answer bytes of all exchanges that wait for the link */
 };
 
