@@ -41,7 +41,8 @@ void refuse_body(struct buf *out, const struct exchange *x, const struct refusal
 {
         struct buf text;
 
-        buf_addf(out, "brome: refused: %s (%s)\n", r->text, r->id);
+        /* What the world did is no refusal of ours: 502 and 504. */
+        buf_addf(out, "brome: %s: %s (%s)\n", r->status == 502 || r->status == 504 ? "no answer" : "refused", r->text, r->id);
         if (x->req) {
                 char place[AUTHORITY_TEXT_BYTES];
                 enum scheme scheme = x->https ? SCHEME_HTTPS : SCHEME_HTTP;
