@@ -18,12 +18,16 @@
 int local_diags(const struct diags *d)
 {
         struct buf out;
+        bool error = d->count == 0;
 
+        for (size_t i = 0; i < d->count; i++)
+                error = error || strncmp(d->list[i].message, "warning: ", 9) != 0;
         buf_init(&out, 0);
         diags_print(d, &out);
-        if (buf_len(&out) && fd_write_all(STDERR_FILENO, buf_slice(&out).p, buf_len(&out)) < 0) {
-                /* Nobody to tell. */
-        }
+        if (error)
+                cli_fail_lines(EXIT_CONFIG_, buf_slice(&out), NULL);
+        else
+                cli_note_lines(buf_slice(&out));
         buf_fini(&out);
         return EXIT_CONFIG_;
 }
@@ -52,7 +56,7 @@ static void check_shares(const struct config_workspace *w)
 int cmd_check(struct cli *cli, int argc, char **argv)
 {
         bool print = false;
-        const struct cli_option options[] = { { .name = "print", .letter = 'p', .flag = &print } };
+        const struct cli_option options[] = { { .name = "print", .flag = &print } };
         int at = cli_options(cli, argc, argv, options, 1);
         struct diags errors = { 0 };
         struct config *c;

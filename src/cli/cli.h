@@ -7,7 +7,6 @@
 #include "base/err.h"
 #include "base/paths.h"
 #include "base/slice.h"
-#include <getopt.h>
 
 /* Exit codes (brome(1) lists them). `run`, `exec` and `shell` pass the command's own code through, 128 + N for signal N. */
 enum {
@@ -26,31 +25,40 @@ enum {
 struct cli {
         struct paths paths;
         const char *config_override; /* --config FILE */
-        bool json;                   /* --json was given before or after the command */
-        const struct cli_command *command;
+        bool json;                   /* --json was given before or after the command: see cli_json_on */
+        const struct cli_row *command;
 };
 
-struct cli_command {
-        const char *name; /* "trace ls" */
-        int (*run)(struct cli *cli, int argc, char **argv); /* argv[0] is the command's last word */
-        const char *usage;
-        const char *help;
+/* A row of commands.tbl: a command, or an option of the command above it. */
+struct cli_row {
+        const char *name; /* "trace ls"; of an option, its name without dashes */
+        int (*run)(struct cli *cli, int argc, char **argv); /* argv[0] is the command's last word; NULL: an option */
+        const char *takes;   /* operands; of an option, its argument ("" none, "RULE…" again and again) */
+        const char *text;    /* a sentence without its full stop */
+        const char *example; /* of a command, without `brome` */
+        char letter;         /* of an option, or 0 */
 };
 
-/* "brome: text" on standard error; returns code. */
+/* Errors. For a person "brome: text; hint"; with --json one object {"error":text,"hint":hint or null}, on standard error both ways. A hint says
+ * what to do next. Foreign text in them went through esc(). All return `code`. */
 int cli_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* "brome trace ls: text", then the usage line; returns EXIT_USAGE_. */
+int cli_fail_hint(int code, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Printable lines that say where, then the text (NULL: the lines say it all). With --json the lines are the member "diagnostics". */
+int cli_fail_lines(int code, struct slice lines, const char *text);
+void cli_note_lines(struct slice lines);
+/* "brome trace ls: text" and the usage line; returns EXIT_USAGE_. */
 int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* What is no error: "brome: text", with --json {"note":text}. */
 void cli_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* From now on listings and errors are JSON. */
+void cli_json_on(struct cli *cli);
 /* Writes the buffer to standard output and clears it. 0, or -1 when the reader went away. */
 int cli_flush(struct buf *out);
 bool cli_colour(void); /* standard output is a terminal and NO_COLOR is unset */
 
-/* One option of a command. --json is everybody's. */
+/* Where an option's argument goes; its letter, argument and text are in commands.tbl. One that has no row for this command is not offered. */
 struct cli_option {
         const char *name; /* without dashes */
-        char letter;      /* 0: none */
-        bool value;       /* takes one */
         const char **text;             /* where the value goes; NULL: see many and flag */
         bool *flag;
         const char **many; size_t *many_count, many_max; /* may be given again and again */
@@ -66,8 +74,10 @@ int cli_since(const char *text, int64_t *out_us, struct err *err) __attribute__(
 bool cli_name_ok(const char *name);
 
 /* The commands themselves. */
-#define COMMAND(name, fn, usage, help) int fn(struct cli *cli, int argc, char **argv);
+#define COMMAND(words, fn, operands, sentence, sample) int fn(struct cli *cli, int argc, char **argv);
+#define OPTION(word, ch, argument, sentence)
 #include "cli/commands.tbl"
 #undef COMMAND
+#undef OPTION
 
 #endif

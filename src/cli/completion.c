@@ -4,14 +4,18 @@
 #include <stdio.h>
 
 static const char *const names[] = {
-#define COMMAND(name, fn, usage, help) name,
+#define COMMAND(name, fn, usage, help, sample) name,
+#define OPTION(word, ch, argument, sentence)
 #include "cli/commands.tbl"
 #undef COMMAND
+#undef OPTION
 };
 static const char *const helps[] = {
-#define COMMAND(name, fn, usage, help) help,
+#define COMMAND(name, fn, usage, help, sample) help,
+#define OPTION(word, ch, argument, sentence)
 #include "cli/commands.tbl"
 #undef COMMAND
+#undef OPTION
 };
 enum { NAME_COUNT = sizeof(names) / sizeof(names[0]) };
 

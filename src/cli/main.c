@@ -1,106 +1,86 @@
 /* brome: the command line. Finds the command in the table by its first one or two words and runs it. Holds no policy of its own: verdicts
  * come from src/rules, state from bromed, records from the journal. */
-#include "cli/cli.h"
+#include "cli/table.h"
 #include "base/esc.h"
 #include "base/log.h"
 #include "version.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const struct cli_command commands[] = {
-#define COMMAND(name, fn, usage, help) { name, fn, usage, help },
-#include "cli/commands.tbl"
-#undef COMMAND
-};
-enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
-
-static void print_help(FILE *to)
-{
-        fputs("brome runs a coding agent in a workspace that has nothing to log in with.\n\n"
-              "usage: brome [--config FILE] [--json] COMMAND …\n\n", to);
-        for (size_t i = 0; i < COMMAND_COUNT; i++)
-                fprintf(to, "  %-20s %s\n", commands[i].name, commands[i].help);
-        fputs("\nFirst steps: `brome demo` tells the whole story; `brome COMMAND --help` shows a command's options; brome(1) is the reference.\n", to);
-}
-
-/* Words of argv that a command name takes, 0 when it does not match. */
-static int match(const char *name, int argc, char **argv)
-{
-        const char *space = strchr(name, ' ');
-        size_t first = space ? (size_t)(space - name) : strlen(name);
-
-        if (argc < 1 || strlen(argv[0]) != first || strncmp(argv[0], name, first) != 0)
-                return 0;
-        if (!space)
-                return 1;
-        return argc > 1 && strcmp(argv[1], space + 1) == 0 ? 2 : 0;
-}
-
+/* A word that is missing or wrong: what there is, what was meant. */
 static int unknown(int argc, char **argv)
 {
-        bool group = false;
+        bool group = table_is_group(argv[0]);
+        const char *second = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+        char near[64], hint[128], what[256];
 
-        for (size_t i = 0; i < COMMAND_COUNT; i++)
-                if (strncmp(commands[i].name, argv[0], strlen(argv[0])) == 0 && commands[i].name[strlen(argv[0])] == ' ')
-                        group = true;
+        for (int i = 1; i < argc && group && !second; i++)
+                if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+                        table_print_group(stdout, argv[0]);
+                        return EXIT_OK;
+                }
+        esc_text(what, sizeof(what), slice_str(argv[0]));
+        table_near_command(second ? 2 : 1, argv, near, sizeof(near));
+        if (*near && (second || !group))
+                snprintf(hint, sizeof(hint), "did you mean `brome %s`?", near);
+        else
+                snprintf(hint, sizeof(hint), "`brome %s%s` lists them", group ? argv[0] : "help", group ? " --help" : "");
         if (!group)
-                return cli_fail(EXIT_USAGE_, "there is no command `%s`; `brome help` lists them", esc_str(argv[0]));
-        fprintf(stderr, "brome: `%s` needs one of:\n", esc_str(argv[0]));
-        for (size_t i = 0; i < COMMAND_COUNT; i++)
-                if (match(argv[0], 1, argv) && strncmp(commands[i].name, argv[0], strlen(argv[0])) == 0)
-                        fprintf(stderr, "  brome %s %s\n", commands[i].name, commands[i].usage);
-        (void)argc;
-        return EXIT_USAGE_;
+                return cli_fail_hint(EXIT_USAGE_, hint, "there is no command `%s`", what);
+        if (second)
+                return cli_fail_hint(EXIT_USAGE_, hint, "there is no command `%s %s`", what, esc_str(second));
+        return cli_fail_hint(EXIT_USAGE_, hint, "`%s` needs another word", what);
 }
 
 static int dispatch(struct cli *cli, int argc, char **argv)
 {
-        const struct cli_command *best = NULL;
-        int words = 0;
+        int words;
 
-        for (size_t i = 0; i < COMMAND_COUNT; i++) {
-                int n = match(commands[i].name, argc, argv);
-                if (n > words) {
-                        best = &commands[i];
-                        words = n;
-                }
-        }
-        if (!best)
+        cli->command = table_find(argc, argv, &words);
+        if (!cli->command) {
+                /* --json may stand after the words. */
+                for (int i = 1; i < argc; i++)
+                        if (strcmp(argv[i], "--json") == 0)
+                                cli_json_on(cli);
                 return unknown(argc, argv);
-        cli->command = best;
-        return best->run(cli, argc - words + 1, argv + words - 1);
+        }
+        return cli->command->run(cli, argc - words + 1, argv + words - 1);
 }
 
 int cmd_help(struct cli *cli, int argc, char **argv)
 {
-        bool found = false;
+        int at = cli_options(cli, argc, argv, NULL, 0), words;
+        const struct cli_row *r;
 
-        if (argc < 2) {
-                print_help(stdout);
-                return EXIT_OK;
-        }
-        for (size_t i = 0; i < COMMAND_COUNT; i++) {
-                bool whole = match(commands[i].name, argc - 1, argv + 1) > 0, group = strncmp(commands[i].name, argv[1], strlen(argv[1])) == 0 &&
-                                                                                       commands[i].name[strlen(argv[1])] == ' ' && argc == 2;
-                if (whole || group)
-                        printf("brome %s %s\n        %s\n", commands[i].name, commands[i].usage, commands[i].help);
-                found = found || whole || group;
-        }
-        return found ? EXIT_OK : cli_usage(cli, "there is no command `%s`", esc_str(argv[1]));
+        if (at < 0)
+                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        r = table_find(argc - at, argv + at, &words);
+        if (at == argc)
+                table_print_all(stdout);
+        else if (r)
+                table_print_command(r);
+        else if (argc - at == 1 && table_is_group(argv[at]))
+                table_print_group(stdout, argv[at]);
+        else
+                return unknown(argc - at, argv + at);
+        return EXIT_OK;
 }
 
 int cmd_version(struct cli *cli, int argc, char **argv)
 {
-        (void)cli;
-        (void)argc;
-        (void)argv;
+        int at = cli_options(cli, argc, argv, NULL, 0);
+
+        if (at < 0)
+                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        if (at < argc)
+                return cli_usage(cli, "unexpected `%s`", esc_str(argv[at]));
         puts("brome " BROME_VERSION);
         return EXIT_OK;
 }
@@ -122,18 +102,22 @@ int main(int argc, char **argv)
         setlocale(LC_CTYPE, "C.UTF-8");
         log_init("brome", NULL);
         sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
-        while ((c = getopt_long(argc, argv, "+hV", global, NULL)) != -1)
+        opterr = 0;
+        while ((c = getopt_long(argc, argv, "+:hV", global, NULL)) != -1)
                 switch (c) {
                 case 'c': cli.config_override = optarg; break;
-                case 'j': cli.json = true; break;
-                case 'h': print_help(stdout); return EXIT_OK;
-                case 'V': return cmd_version(&cli, 0, NULL);
-                default: return EXIT_USAGE_;
+                case 'j': cli_json_on(&cli); break;
+                case 'h': table_print_all(stdout); return EXIT_OK;
+                case 'V': puts("brome " BROME_VERSION); return EXIT_OK;
+                case ':': return cli_fail(EXIT_USAGE_, "--config needs a file");
+                default:
+                        return cli_fail_hint(EXIT_USAGE_, "before the command there may be --config FILE and --json; `brome help` lists the commands",
+                                             "there is no option `%s`", esc_str(argv[optind - 1]));
                 }
         if (paths_find(&cli.paths, cli.config_override, &err) < 0)
                 return cli_fail(EXIT_HOST, "%s", err.text);
         if (optind == argc) {
-                print_help(stderr);
+                table_print_all(stderr);
                 return EXIT_USAGE_;
         }
         if (cli.config_override && access(cli.config_override, R_OK) < 0)

@@ -1,48 +1,148 @@
 /* Output, options and small parsers of the command line: see cli.h. */
 #include "cli/cli.h"
 #include "base/clock.h"
+#include "base/esc.h"
 #include "base/fd.h"
+#include "cli/table.h"
 
 #include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { CLI_OPTIONS = 24 };
+enum {
+        CLI_OPTIONS = 24,       /* of one command: more would not fit its help page */
+        CLI_SAY_BYTES = 4096,   /* one message; longer ones are cut */
+        OPT_JSON = 1000, OPT_HELP = 'h', OPT_FIRST = 1001,
+};
 
-static void __attribute__((format(printf, 2, 0))) vsay(const char *who, const char *fmt, va_list ap)
+/* ---- messages ---- */
+
+/* Errors are made where no struct cli is at hand; the program has one command line. */
+static bool json_errors;
+
+void cli_json_on(struct cli *cli)
 {
-        fprintf(stderr, "brome%s%s: ", who ? " " : "", who ? who : "");
-        vfprintf(stderr, fmt, ap);
-        fputc('\n', stderr);
+        cli->json = true;
+        json_errors = true;
+}
+
+/* Text that is not UTF-8 (a file's name) is shown escaped. */
+static json_t *json_text(const char *s)
+{
+        json_t *t = s ? json_string(s) : json_null();
+        return t ? t : json_string(esc_str(s));
+}
+
+static void say_json(json_t *o)
+{
+        char *text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
+
+        fprintf(stderr, "%s\n", text ? text : "{\"error\":\"no memory\",\"hint\":null}");
+        free(text);
+        json_decref(o);
+}
+
+static json_t *json_error(const char *text, const char *hint) { return json_pack("{s:o, s:o}", "error", json_text(text), "hint", json_text(hint)); }
+
+static void vfail(const char *who, const char *hint, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
+static void vfail(const char *who, const char *hint, const char *fmt, va_list ap)
+{
+        char text[CLI_SAY_BYTES];
+
+        vsnprintf(text, sizeof(text), fmt, ap);
+        if (json_errors)
+                say_json(json_error(text, hint));
+        else
+                fprintf(stderr, "brome%s%s: %s%s%s\n", who ? " " : "", who ? who : "", text, hint ? "; " : "", hint ? hint : "");
 }
 
 int cli_fail(int code, const char *fmt, ...)
 {
         va_list ap;
         va_start(ap, fmt);
-        vsay(NULL, fmt, ap);
+        vfail(NULL, NULL, fmt, ap);
         va_end(ap);
         return code;
 }
 
-void cli_note(const char *fmt, ...)
+int cli_fail_hint(int code, const char *hint, const char *fmt, ...)
 {
         va_list ap;
         va_start(ap, fmt);
-        vsay(NULL, fmt, ap);
+        vfail(NULL, hint && *hint ? hint : NULL, fmt, ap);
         va_end(ap);
+        return code;
+}
+
+/* The first line is the text where there is none. */
+static void say_lines(const char *kind, struct slice lines, const char *text)
+{
+        json_t *list = json_array(), *o = json_object();
+
+        if (!json_errors && fd_write_all(STDERR_FILENO, lines.p, lines.n) == 0 && text)
+                fprintf(stderr, "brome: %s\n", text);
+        while (json_errors && lines.n) {
+                ptrdiff_t nl = slice_find(lines, '\n');
+                struct slice line = nl < 0 ? lines : slice_first(lines, (size_t)nl);
+                json_array_append_new(list, json_stringn((const char *)line.p, line.n));
+                lines = slice_skip(lines, line.n + (nl >= 0));
+        }
+        json_object_set_new(o, kind, text ? json_text(text) : json_deep_copy(json_array_get(list, 0)));
+        if (strcmp(kind, "error") == 0)
+                json_object_set_new(o, "hint", json_null());
+        json_object_set(o, "diagnostics", list);
+        json_decref(list);
+        if (json_errors)
+                say_json(o);
+        else
+                json_decref(o);
+}
+
+int cli_fail_lines(int code, struct slice lines, const char *text)
+{
+        say_lines("error", lines, text);
+        return code;
+}
+
+void cli_note_lines(struct slice lines) { say_lines("note", lines, NULL); }
+
+void cli_note(const char *fmt, ...)
+{
+        char text[CLI_SAY_BYTES];
+        va_list ap;
+
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof(text), fmt, ap);
+        va_end(ap);
+        if (json_errors)
+                say_json(json_pack("{s:o}", "note", json_text(text)));
+        else
+                fprintf(stderr, "brome: %s\n", text);
+}
+
+static void vusage(const struct cli *cli, const char *hint, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
+static void vusage(const struct cli *cli, const char *hint, const char *fmt, va_list ap)
+{
+        char usage[256];
+
+        table_usage(cli->command, usage, sizeof(usage));
+        vfail(cli->command->name, hint || !json_errors ? hint : usage, fmt, ap);
+        if (!json_errors)
+                fprintf(stderr, "usage: %s   (`brome %s --help` tells more)\n", usage, cli->command->name);
 }
 
 int cli_usage(const struct cli *cli, const char *fmt, ...)
 {
         va_list ap;
+
         va_start(ap, fmt);
-        vsay(cli->command->name, fmt, ap);
+        vusage(cli, NULL, fmt, ap);
         va_end(ap);
-        fprintf(stderr, "usage: brome %s %s\n", cli->command->name, cli->command->usage);
         return EXIT_USAGE_;
 }
 
@@ -64,7 +164,89 @@ bool cli_colour(void)
         return isatty(STDOUT_FILENO) && !(no && *no) && term && strcmp(term, "dumb") != 0;
 }
 
-static int take_option(struct cli *cli, const struct cli_option *o, const char *value)
+/* ---- options ---- */
+
+struct parsing {
+        const struct cli_row *rows; /* the command's options */
+        const struct cli_option *bound[CLI_OPTIONS]; /* row i's */
+        size_t count;
+        struct option list[CLI_OPTIONS + 3];
+        char letters[2 * CLI_OPTIONS + 4];
+        char error[512], hint[128]; /* the first; told at the end, when it is known whether --json was given */
+};
+
+static const struct cli_option *binding(const struct cli_option *options, size_t count, const struct cli_row *row)
+{
+        for (size_t i = 0; i < count; i++)
+                if (strcmp(options[i].name, row->name) == 0 && !options[i].flag == (*row->takes != 0) && !options[i].many == !row_repeats(row))
+                        return &options[i];
+        fprintf(stderr, "brome: commands.tbl and the command disagree about --%s\n", row->name);
+        abort();
+}
+
+static void prepare(struct parsing *p, const struct cli_row *command, const struct cli_option *options, size_t count, bool before)
+{
+        size_t at = 0;
+
+        *p = (struct parsing){ .rows = command + 1, .count = (size_t)(row_next_command(command) - command - 1) };
+        if (p->count > CLI_OPTIONS)
+                abort();
+        /* getopt: stop at an operand, report a missing argument apart. */
+        if (before)
+                p->letters[at++] = '+';
+        p->letters[at++] = ':';
+        p->letters[at++] = OPT_HELP;
+        p->list[p->count] = (struct option){ "json", no_argument, NULL, OPT_JSON };
+        p->list[p->count + 1] = (struct option){ "help", no_argument, NULL, OPT_HELP };
+        for (size_t i = 0; i < p->count; i++) {
+                const struct cli_row *r = &p->rows[i];
+                bool value = *r->takes;
+                p->bound[i] = binding(options, count, r);
+                p->list[i] = (struct option){ r->name, value ? required_argument : no_argument, NULL, OPT_FIRST + (int)i };
+                if (r->letter) {
+                        p->letters[at++] = r->letter;
+                        if (value)
+                                p->letters[at++] = ':';
+                }
+        }
+}
+
+static void __attribute__((format(printf, 2, 3))) wrong(struct parsing *p, const char *fmt, ...)
+{
+        va_list ap;
+
+        if (p->error[0])
+                return;
+        va_start(ap, fmt);
+        vsnprintf(p->error, sizeof(p->error), fmt, ap);
+        va_end(ap);
+}
+
+/* c is getopt's ':' (an argument is missing) or '?'. */
+static void not_understood(const struct cli *cli, struct parsing *p, int c, const char *typed)
+{
+        char near[64], text[160];
+        const struct cli_row *row = optopt >= OPT_FIRST ? &p->rows[optopt - OPT_FIRST] : NULL;
+
+        esc_text(text, sizeof(text), slice_str(typed));
+        for (size_t i = 0; i < p->count && !row && optopt; i++)
+                if (p->rows[i].letter == optopt)
+                        row = &p->rows[i];
+        if (c == ':' && row)
+                wrong(p, "--%s needs %.*s", row->name, (int)strcspn(row->takes, "…"), row->takes);
+        else if (row || optopt == OPT_JSON || (optopt == OPT_HELP && typed[1] == '-'))
+                wrong(p, "`%s`: this option takes no argument", text);
+        else if (optopt)
+                wrong(p, "there is no option `%s`", esc((struct slice){ .p = (const uint8_t[]){ '-', (uint8_t)optopt }, .n = 2 }));
+        else {
+                table_near_option(cli->command, typed + 2, near, sizeof(near));
+                if (!p->error[0] && *near)
+                        snprintf(p->hint, sizeof(p->hint), "did you mean `%s`?", near);
+                wrong(p, "there is no option `%s`", text);
+        }
+}
+
+static void take_option(struct parsing *p, const struct cli_option *o, const char *value)
 {
         if (o->flag)
                 *o->flag = true;
@@ -72,50 +254,45 @@ static int take_option(struct cli *cli, const struct cli_option *o, const char *
                 *o->text = value;
         else if (*o->many_count < o->many_max)
                 o->many[(*o->many_count)++] = value;
-        else {
-                cli_usage(cli, "--%s may be given at most %zu times", o->name, o->many_max);
-                return -1;
-        }
-        return 0;
+        else
+                wrong(p, "--%s may be given at most %zu times", o->name, o->many_max);
+}
+
+static void __attribute__((format(printf, 3, 4))) usage_error(const struct cli *cli, const char *hint, const char *fmt, ...)
+{
+        va_list ap;
+
+        va_start(ap, fmt);
+        vusage(cli, hint, fmt, ap);
+        va_end(ap);
 }
 
 static int parse(struct cli *cli, int argc, char **argv, const struct cli_option *options, size_t count, bool before)
 {
-        struct option list[CLI_OPTIONS + 3] = { { "json", no_argument, NULL, 1000 }, { "help", no_argument, NULL, 'h' } };
-        char letters[2 * CLI_OPTIONS + 4] = "+h", *set = before ? letters : letters + 1;
-        size_t at = 2;
+        struct parsing p;
         int c;
 
-        for (size_t i = 0; i < count; i++) {
-                list[i + 2] = (struct option){ options[i].name, options[i].value ? required_argument : no_argument, NULL, 1001 + (int)i };
-                if (options[i].letter) {
-                        letters[at++] = options[i].letter;
-                        if (options[i].value)
-                                letters[at++] = ':';
+        prepare(&p, cli->command, options, count, before);
+        opterr = 0;
+        optind = 0; /* starts getopt afresh */
+        while ((c = getopt_long(argc, argv, p.letters, p.list, NULL)) != -1) {
+                if (c == OPT_JSON) {
+                        cli_json_on(cli);
+                } else if (c == OPT_HELP) {
+                        table_print_command(cli->command);
+                        return -2;
+                } else if (c == '?' || c == ':') {
+                        not_understood(cli, &p, c, argv[optind - 1]);
+                } else {
+                        size_t i = (size_t)(c - OPT_FIRST);
+                        for (i = c < OPT_FIRST ? 0 : i; c < OPT_FIRST && p.rows[i].letter != c; i++)
+                                ;
+                        take_option(&p, p.bound[i], optarg);
                 }
         }
-        letters[at] = 0;
-        argv[0] = (char *)(uintptr_t)"brome"; /* what getopt's messages begin with */
-        optind = 0;                           /* starts getopt afresh */
-        while ((c = getopt_long(argc, argv, set, list, NULL)) != -1) {
-                size_t i = (size_t)(c - 1001);
-                if (c == 1000) {
-                        cli->json = true;
-                        continue;
-                }
-                if (c == 'h') {
-                        printf("usage: brome %s %s\n%s.\n", cli->command->name, cli->command->usage, cli->command->help);
-                        return -2;
-                }
-                if (c < 1000 && c != '?')
-                        for (i = 0; i < count && options[i].letter != c; i++)
-                                ;
-                if (c == '?' || i >= count) {
-                        fprintf(stderr, "usage: brome %s %s\n", cli->command->name, cli->command->usage);
-                        return -1;
-                }
-                if (take_option(cli, &options[i], optarg) < 0)
-                        return -1;
+        if (p.error[0]) {
+                usage_error(cli, *p.hint ? p.hint : NULL, "%s", p.error);
+                return -1;
         }
         return optind;
 }
@@ -129,6 +306,8 @@ int cli_options_before(struct cli *cli, int argc, char **argv, const struct cli_
 {
         return parse(cli, argc, argv, options, count, true);
 }
+
+/* ---- small parsers ---- */
 
 int cli_since(const char *text, int64_t *out_us, struct err *err)
 {

@@ -88,11 +88,11 @@ static int parse_run(struct cli *cli, int argc, char **argv, struct run *r)
         const char *memory = NULL;
         const struct cli_option options[] = {
                 { .name = "rm", .flag = &r->rm },
-                { .name = "allow", .value = true, .many = o->allow, .many_count = &o->allow_count, .many_max = 64 },
-                { .name = "share", .value = true, .many = o->share, .many_count = &o->share_count, .many_max = 32 },
-                { .name = "env", .letter = 'e', .value = true, .many = o->env, .many_count = &o->env_count, .many_max = 64 },
-                { .name = "memory", .value = true, .text = &memory },
-                { .name = "directory", .letter = 'C', .value = true, .text = &o->cwd },
+                { .name = "allow", .many = o->allow, .many_count = &o->allow_count, .many_max = 64 },
+                { .name = "share", .many = o->share, .many_count = &o->share_count, .many_max = 32 },
+                { .name = "env", .many = o->env, .many_count = &o->env_count, .many_max = 64 },
+                { .name = "memory", .text = &memory },
+                { .name = "directory", .text = &o->cwd },
         };
         size_t count = sizeof(options) / sizeof(options[0]);
         int at = cli_options_before(cli, argc, argv, options, count);
@@ -154,15 +154,17 @@ static int open_session(struct cli *cli, struct control *c, struct run *r, char 
         return EXIT_OK;
 }
 
-static void list_changed(const struct chan_msg *answer)
+static void list_changed(const struct cli *cli, const struct chan_msg *answer)
 {
         json_t *changed = json_object_get(answer->body, "changed"), *path;
         size_t i;
 
-        if (json_array_size(changed))
+        if (json_array_size(changed) && !cli->json)
                 cli_note("changed in your shares, and your host may execute it:");
         json_array_foreach(changed, i, path)
-                if (json_is_string(path))
+                if (json_is_string(path) && cli->json)
+                        cli_note("changed in your shares, and your host may execute it: %s", esc_str(json_string_value(path)));
+                else if (json_is_string(path))
                         fprintf(stderr, "  %s\n", esc_str(json_string_value(path)));
 }
 
@@ -193,7 +195,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         rc = session_exec(cli, &c, &(struct session_exec){ .workspace = name, .cwd = r.o.cwd ? r.o.cwd : shared ? cwd : NULL, .argv = r.argv,
                                                            .env = r.workspace ? r.o.env : NULL, .env_count = r.workspace ? r.o.env_count : 0, .pty = r.pty });
         switch (control_ask(&c, "session.close", json_pack("{s:s, s:b}", "workspace", name, "force", 0), &answer, &(struct err)ERR_INIT)) {
-        case 0: list_changed(&answer); break;
+        case 0: list_changed(cli, &answer); break;
         case CONTROL_REFUSED: break; /* it has ended already; the timeline says why */
         default: cli_note("the supervisor ended meanwhile, and every session with it; its log is %s/bromed.log", cli->paths.runtime);
         }
@@ -236,10 +238,10 @@ int cmd_exec(struct cli *cli, int argc, char **argv)
         size_t env_count = 0;
         bool tty = false, no_tty = false;
         const struct cli_option options[] = {
-                { .name = "tty", .letter = 't', .flag = &tty },
-                { .name = "no-tty", .letter = 'T', .flag = &no_tty },
-                { .name = "env", .letter = 'e', .value = true, .many = env, .many_count = &env_count, .many_max = 64 },
-                { .name = "directory", .letter = 'C', .value = true, .text = &cwd },
+                { .name = "tty", .flag = &tty },
+                { .name = "no-tty", .flag = &no_tty },
+                { .name = "env", .many = env, .many_count = &env_count, .many_max = 64 },
+                { .name = "directory", .text = &cwd },
         };
         int at = cli_options_before(cli, argc, argv, options, sizeof(options) / sizeof(options[0]));
         const char *workspace;

@@ -58,12 +58,12 @@ int session_connect(struct cli *cli, struct control *c, bool start)
         struct err err = ERR_INIT;
         int rc;
 
-        progress_run(start);
+        progress_run(start && !cli->json);
         progress_step(NULL, "starting the supervisor");
         rc = control_connect(c, &options, &err);
         progress_run(false);
         if (rc == 1)
-                return cli_fail(EXIT_DAEMON, "the supervisor is not running; `brome daemon start` starts it");
+                return cli_fail_hint(EXIT_DAEMON, "`brome daemon start` starts it", "the supervisor is not running");
         return rc < 0 ? cli_fail(EXIT_DAEMON, "%s", err.text) : EXIT_OK;
 }
 
@@ -76,8 +76,10 @@ static int refused(const struct chan_msg *answer, const struct err *err)
         };
         const char *code = chan_str(answer, "code", "internal");
         json_t *list = json_object_get(answer->body, "errors"), *row;
+        struct buf lines;
         size_t i;
 
+        buf_init(&lines, 0);
         json_array_foreach(list, i, row)
                 /* Made by diags_print on the other side: printable lines. Newlines stay, so they go out piece by piece. */
                 if (json_is_string(row)) {
@@ -85,11 +87,15 @@ static int refused(const struct chan_msg *answer, const struct err *err)
                         while (rest.n) {
                                 ptrdiff_t nl = slice_find(rest, '\n');
                                 struct slice line = nl < 0 ? rest : slice_first(rest, (size_t)nl);
-                                fprintf(stderr, "%s\n", esc(line));
-                                rest = slice_skip(rest, line.n + 1);
+                                buf_addf(&lines, "%s\n", esc(line));
+                                rest = slice_skip(rest, line.n + (nl >= 0));
                         }
                 }
-        cli_note("%s", err->text);
+        if (buf_len(&lines))
+                cli_fail_lines(0, buf_slice(&lines), err->text);
+        else
+                cli_fail(0, "%s", err->text);
+        buf_fini(&lines);
         for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
                 if (strcmp(code, codes[i].code) == 0)
                         return codes[i].exit;
@@ -102,7 +108,6 @@ int session_call(struct cli *cli, struct control *c, const char *op, json_t *bod
         int fd = -1, rc;
         struct err err = ERR_INIT;
 
-        (void)cli;
         if (text.n) {
                 fd = fd_memfd("brome-text", text.p, text.n);
                 if (fd < 0) {
@@ -110,7 +115,7 @@ int session_call(struct cli *cli, struct control *c, const char *op, json_t *bod
                         return cli_fail(EXIT_INTERNAL, "cannot make a memory file");
                 }
         }
-        progress_run(true);
+        progress_run(!cli->json);
         rc = control_call(c, op, body, &fd, names, fd >= 0, progress_step, NULL, answer, &err);
         progress_run(false);
         fd_close(&fd);
@@ -278,6 +283,7 @@ int session_exec(struct cli *cli, struct control *c, const struct session_exec *
 
 struct refusals {
         struct buf out;
+        enum print_form form;
         size_t count;
 };
 
@@ -285,15 +291,15 @@ static int on_refusal(void *ctx, const struct refusal_row *row)
 {
         struct refusals *r = ctx;
 
-        if (r->count++ == 0)
+        if (r->count++ == 0 && r->form == PRINT_TEXT)
                 buf_add_str(&r->out, "brome: refused in this session:\n");
-        return print_refusal(&r->out, PRINT_TEXT, row) < 0;
+        return print_refusal(&r->out, r->form, row) < 0;
 }
 
 void session_refusals(struct cli *cli, const char *workspace, uint64_t session)
 {
         struct filter filter = { .workspace = slice_str(workspace), .session = session };
-        struct refusals r = { .count = 0 };
+        struct refusals r = { .form = cli->json ? PRINT_JSON : PRINT_TEXT };
         struct err err = ERR_INIT;
         struct reader *reader = reader_open(cli->paths.state, &err);
 

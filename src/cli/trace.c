@@ -58,23 +58,23 @@ struct query {
         bool follow;
 };
 
-/* Options of all listings; those a command does not name in its usage are refused by the caller's table. */
-static int parse_query(struct cli *cli, int argc, char **argv, bool rows, struct query *q)
+/* Options of all listings; commands.tbl says which of them a command has. */
+static int parse_query(struct cli *cli, int argc, char **argv, struct query *q)
 {
         const char *since = NULL, *count = NULL, *host = NULL, *engine = NULL, *session = NULL;
         bool denied = false, allowed = false;
         const struct cli_option options[] = {
-                { .name = "since", .value = true, .text = &since },
-                { .name = "session", .value = true, .text = &session },
-                { .name = "host", .value = true, .text = &host },
-                { .name = "lines", .letter = 'n', .value = true, .text = &count },
+                { .name = "since", .text = &since },
+                { .name = "session", .text = &session },
+                { .name = "host", .text = &host },
+                { .name = "lines", .text = &count },
                 { .name = "denied", .flag = &denied },
                 { .name = "allowed", .flag = &allowed },
-                { .name = "engine", .value = true, .text = &engine },
-                { .name = "follow", .letter = 'f', .flag = &q->follow },
+                { .name = "engine", .text = &engine },
+                { .name = "follow", .flag = &q->follow },
         };
         struct err err = ERR_INIT;
-        int at = cli_options(cli, argc, argv, options, rows ? sizeof(options) / sizeof(options[0]) : 3);
+        int at = cli_options(cli, argc, argv, options, sizeof(options) / sizeof(options[0]));
         char *end;
 
         if (at < 0)
@@ -128,7 +128,7 @@ static int list(struct cli *cli, int argc, char **argv, enum view view)
         struct err err = ERR_INIT;
         struct reader *r;
         uint64_t seq = 0;
-        int rc = parse_query(cli, argc, argv, true, &q);
+        int rc = parse_query(cli, argc, argv, &q);
 
         if (rc < 0)
                 return ended(rc);
@@ -157,7 +157,7 @@ static int tally(struct cli *cli, int argc, char **argv, bool hosts)
         struct listing l;
         struct err err = ERR_INIT;
         struct reader *r;
-        int rc = parse_query(cli, argc, argv, false, &q);
+        int rc = parse_query(cli, argc, argv, &q);
 
         if (rc < 0)
                 return ended(rc);

@@ -121,12 +121,12 @@ int cmd_workspace_new(struct cli *cli, int argc, char **argv)
         struct session_options o = { 0 };
         const char *file = NULL, *name;
         const struct cli_option options[] = {
-                { .name = "allow", .value = true, .many = o.allow, .many_count = &o.allow_count, .many_max = 64 },
-                { .name = "share", .value = true, .many = o.share, .many_count = &o.share_count, .many_max = 32 },
-                { .name = "env", .letter = 'e', .value = true, .many = o.env, .many_count = &o.env_count, .many_max = 64 },
-                { .name = "memory", .value = true, .text = &o.memory },
-                { .name = "processes", .value = true, .text = &o.processes },
-                { .name = "file", .value = true, .text = &file },
+                { .name = "allow", .many = o.allow, .many_count = &o.allow_count, .many_max = 64 },
+                { .name = "share", .many = o.share, .many_count = &o.share_count, .many_max = 32 },
+                { .name = "env", .many = o.env, .many_count = &o.env_count, .many_max = 64 },
+                { .name = "memory", .text = &o.memory },
+                { .name = "processes", .text = &o.processes },
+                { .name = "file", .text = &file },
         };
         struct control c = { .fd = -1 };
         struct chan_msg answer;
