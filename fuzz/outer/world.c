@@ -184,6 +184,7 @@ int conn_put(struct conn *c, struct slice s)
 void conn_pause(struct conn *c, bool pause) { c->paused = pause; }
 void conn_shut(struct conn *c) { c->shut = true; }
 bool conn_is_h2(const struct conn *c) { return c->h2; }
+bool conn_is_drained(const struct conn *c) { return buf_len(&c->in) == 0; }
 
 /* --- turns --- */
 

@@ -133,6 +133,7 @@ static ssize_t read_plain(struct conn *c)
                 c->received += (size_t)n;
         }
         c->eof = n == 0;
+        c->dry = n != CONN_READ_BYTES;
         return n;
 }
 
@@ -145,11 +146,10 @@ static void conn_read(void *ctx)
         while (c->state == CONN_OPEN && !c->paused && !c->eof) {
                 size_t before = buf_len(&c->in), got;
                 ssize_t n = c->ssl ? read_tls(c) : read_plain(c);
-                bool more;
+                bool more = c->ssl ? !c->cipher.dry || buf_len(&c->cipher.raw) : !c->dry;
 
                 got = buf_len(&c->in) - before;
                 turn += got;
-                more = c->ssl ? !c->cipher.dry || buf_len(&c->cipher.raw) : got == CONN_READ_BYTES;
                 if (c->eof)
                         event_del(c->readable); /* it would be reported for ever */
                 if (got || c->eof)
@@ -573,4 +573,14 @@ bool conn_is_h2(const struct conn *c)
         if (c->ssl)
                 SSL_get0_alpn_selected(c->ssl, &p, &n);
         return n == 2 && memcmp(p, "h2", 2) == 0;
+}
+
+/* Does OpenSSL hold a record, or the beginning of one? SSL_has_pending does not count a header that waits for its record. */
+static bool tls_holds(const SSL *ssl) { return SSL_has_pending(ssl) || strcmp(SSL_rstate_string(ssl), "RH") != 0; }
+
+bool conn_is_drained(const struct conn *c)
+{
+        if (buf_len(&c->in))
+                return false;
+        return c->ssl ? c->cipher.dry && !buf_len(&c->cipher.raw) && !tls_holds(c->ssl) : c->dry;
 }

@@ -57,6 +57,7 @@ struct conn {
         struct event *readable, *writable, *deadline;
         struct buf in, out;
         bool eof, paused, shut, blocked; /* blocked: the socket takes no more for now */
+        bool dry;        /* without TLS: the socket had no more when it was last read */
         bool out_broken; /* sending failed; the owner is still to be told */
         bool has_address;
         struct addr address; /* what was dialled; not set by way of a proxy */
@@ -75,6 +76,8 @@ void conn_pause(struct conn *c, bool pause);
 /* Sends no more after what is in conn->out (TCP half close). */
 void conn_shut(struct conn *c);
 bool conn_is_h2(const struct conn *c);
+/* Is all used that came so far? Looks behind conn->in: at what TLS holds, and at whether the last read emptied the socket. */
+bool conn_is_drained(const struct conn *c);
 static inline bool conn_has_room(const struct conn *c) { return buf_len(&c->out) < CONN_OUT_BYTES; }
 
 #endif

@@ -196,8 +196,8 @@ static void h1_send(struct http *h)
 static void h1_finish(struct http *h, const struct headers *trailers)
 {
         struct h1 *s = h->h1;
-        /* Bytes after the answer's end belong to nothing that was asked. */
-        bool keep = s->answer.keep_alive && s->up_done && !h->conn->eof && buf_len(&h->conn->in) == 0;
+        /* SECURITY: bytes after the answer's end belong to nothing that was asked; kept, they would answer the next request. */
+        bool keep = s->answer.keep_alive && s->up_done && !h->conn->eof && conn_is_drained(h->conn);
 
         exchange_end(s->ex, trailers);
         conn_pause(h->conn, false);

@@ -239,6 +239,53 @@ def t_request_smuggle_reply():
     with_odd(serve, check)
 
 
+def t_smuggled_reply_inside_tls():
+    """An answer no one asked for whose TLS record has only begun: nothing of it stands in the clear when the answer before it ends."""
+    forged = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged"
+    for cut in (0, 1, 5, 20, -1):  # 0: nothing came too much, so the connection is used again
+        again = []
+
+        def serve(c):
+            below, above = ssl.MemoryBIO(), ssl.MemoryBIO()
+            s = tls_server(*leaf).wrap_bio(below, above, server_side=True)
+
+            def step(fn, *args):
+                while True:
+                    try:
+                        got = fn(*args)
+                        c.sendall(above.read())
+                        return got
+                    except ssl.SSLWantReadError:
+                        c.sendall(above.read())
+                        more = c.recv(65536)
+                        below.write(more) if more else below.write_eof()
+            step(s.do_handshake)
+            step(s.read, 65536)
+            s.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+            whole = above.read()
+            s.write(forged)
+            late = above.read()
+            c.sendall(whole + late[:cut])
+            with contextlib.suppress(OSError, ssl.SSLError):
+                if step(s.read, 65536):
+                    again.append(cut)
+                    c.sendall(late[cut:])
+
+        o = Raw(serve)
+        d = Door(rules([("odd.example", o.port, True)], ["allow web odd.example"]), CA)
+        try:
+            for n in range(1, 4):
+                r = d.get("https", "odd.example:443", "/%d" % n)
+                if cut == 0 and n == 2:
+                    expect(r.body == "forged" and o.accepted == 1 and again, "a clean connection was not used again")
+                    break
+                expect(r.status == 200 and r.body == "ok", (cut, r))
+                expect(o.accepted == n and not again, "a connection with the beginning of a record was used again: %s" % again)
+        finally:
+            d.close()
+            o.close()
+
+
 def t_sse():
     go = threading.Event()
 
