@@ -281,13 +281,14 @@ static void drop_unopened(struct http *h)
 static void on_refused(void *ctx, const struct addr *a)
 {
         struct http *h = ctx;
-        struct exchange *ex = for_whom(h);
+        struct exchange *ex = for_whom(h), *alone = h->alone;
 
-        h->alone = NULL;
+        if (alone) /* not to be left hanging on a connection that goes, whatever is found below */
+                exchange_detach(alone);
         drop_unopened(h);
-        /* Judged once more, this time aloud; an address that became admissible in between is tried again by the pump. */
-        if (ex)
-                (void)exchange_admit(ex, a);
+        /* Judged once more, this time aloud; an address that became admissible in between is tried again, of what waits in the queue by the pump. */
+        if (ex && exchange_admit(ex, a) && alone)
+                pool_open(h->pool, alone);
 }
 
 /* Is there another connection that may yet take what waits? */
