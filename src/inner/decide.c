@@ -22,10 +22,7 @@ static struct policy_request_query request_query(const struct exchange *x, struc
                 [WIRE_UPGRADE_OTHER] = UPGRADE_OTHER, [WIRE_UPGRADE_TUNNEL] = UPGRADE_OTHER,
         };
         const struct request *r = x->req;
-        bool override = r->override;
 
-        for (size_t i = 0; i < r->headers.n && !override; i++)
-                override = policy_is_override_header(r->headers.at[i].name);
         return (struct policy_request_query){
                 .flow = flow_query(&x->to, FLOW_TCP),
                 .https = x->https,
@@ -36,7 +33,7 @@ static struct policy_request_query request_query(const struct exchange *x, struc
                 .has_body = r->body != BODY_NONE,
                 .body_bytes = r->body == BODY_LENGTH ? (int64_t)r->length : r->body == BODY_NONE ? 0 : -1,
                 .upgrade = upgrades[r->upgrade],
-                .override_header = override,
+                .override_header = r->override,
         };
 }
 

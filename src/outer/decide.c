@@ -29,7 +29,7 @@ static struct policy_flow_query flow_query(enum exchange_kind kind, const struct
 
 static struct policy_request_query request_query(const struct policy_flow_query *flow, const struct request *req, struct slice path)
 {
-        struct policy_request_query q = {
+        return (struct policy_request_query){
                 .flow = *flow,
                 .https = req->scheme == SCHEME_HTTPS,
                 .method = req->method,
@@ -42,10 +42,6 @@ static struct policy_request_query request_query(const struct policy_flow_query 
                          : req->upgrade == WIRE_UPGRADE_WEBSOCKET ? UPGRADE_WEBSOCKET : UPGRADE_OTHER,
                 .override_header = req->override,
         };
-
-        for (size_t i = 0; i < req->headers.n && !q.override_header; i++)
-                q.override_header = policy_is_override_header(req->headers.at[i].name);
-        return q;
 }
 
 /* Which kinds of flow each verdict stands for. A kind the rules do not give is refused, even where another kind would pass: a spliced

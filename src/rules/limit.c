@@ -4,28 +4,9 @@
  * taken for another method. */
 #include "rules/rules_priv.h"
 
-/* Query keys by which frameworks let a form override the method; compared decoded, without case, up to a `[`. */
-static const char *const override_keys[] = { "_method", "__method", "_http_method", "_httpmethod", "$httpmethod", "http-method-override",
-                                             "x-http-method-override", "x-http-method", "x-method-override", "x-method" };
-/* Header fields that do the same; '_' counts as '-', since CGI cannot tell them apart. */
-static const char *const override_headers[] = { "x-http-method-override", "x-http-method", "x-method-override", "x-method", "http-method-override", "x-original-method", "x-rewrite-method" };
+#include "base/override.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
-bool policy_is_override_header(struct slice name)
-{
-        for (size_t i = 0; i < COUNT(override_headers); i++) {
-                const char *h = override_headers[i];
-                size_t j;
-                if (strlen(h) != name.n)
-                        continue;
-                for (j = 0; j < name.n && (name.p[j] == '_' ? '-' : ascii_lower(name.p[j])) == h[j]; j++)
-                        ;
-                if (j == name.n)
-                        return true;
-        }
-        return false;
-}
 
 /* ---- query ----------------------------------------------------------------------------------------------------------------------- */
 
@@ -106,31 +87,6 @@ static enum hold query_holds(const struct rule *r, const struct policy_request_q
         return hold;
 }
 
-/* A malformed key is taken as an override: who knows what the origin makes of it. */
-static bool query_overrides(struct slice query)
-{
-        uint8_t decoded[KEY_BYTES];
-        struct slice pair, key;
-
-        while (query_next(&query, &pair, &key)) {
-                ptrdiff_t n = key_decode(decoded, key), bracket;
-                struct slice k;
-                if (n < 0) {
-                        if (slice_find(key, '%') >= 0)
-                                return true;
-                        continue; /* only too long: longer than any of the table */
-                }
-                k = slice_of(decoded, (size_t)n);
-                bracket = slice_find(k, '[');
-                if (bracket >= 0)
-                        k = slice_first(k, (size_t)bracket);
-                for (size_t i = 0; i < COUNT(override_keys); i++)
-                        if (slice_iis(k, override_keys[i]))
-                                return true;
-        }
-        return false;
-}
-
 /* ---- the others -------------------------------------------------------------------------------------------------------------------- */
 
 static bool has_body(const struct policy_request_query *q) { return q->has_body && q->body_bytes != 0; }
@@ -154,7 +110,7 @@ static enum hold read_only_holds(const struct rule *r, const struct policy_reque
                 *why = REASON_READ_ONLY_BODY;
         else if (q->upgrade != UPGRADE_NONE)
                 *why = REASON_READ_ONLY_UPGRADE;
-        else if (q->override_header || query_overrides(q->query))
+        else if (q->override_header || override_query(q->query))
                 *why = REASON_READ_ONLY_OVERRIDE;
         return *why == REASON_NONE ? HOLD_YES : HOLD_NO;
 }
@@ -163,7 +119,7 @@ static enum hold read_only_holds(const struct rule *r, const struct policy_reque
  * shows could be anything. */
 static bool masked(const struct rule *r, const struct policy_request_query *q)
 {
-        return (r->method_count || r->path.n) && (q->override_header || query_overrides(q->query));
+        return (r->method_count || r->path.n) && (q->override_header || override_query(q->query));
 }
 
 static enum hold method_holds(const struct rule *r, const struct policy_request_query *q, enum reason *why)

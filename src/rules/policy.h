@@ -74,16 +74,13 @@ struct policy_request_query {
         bool has_body;                 /* content-length other than 0, chunked, or an HTTP/2 stream not ended with its head */
         int64_t body_bytes;            /* -1: unknown */
         enum policy_upgrade upgrade;
-        bool override_header;          /* policy_is_override_header() was true for one of the fields */
+        bool override_header;          /* override_field() was true for one of the fields (base/override.h) */
 };
 
 void policy_request(const struct policy *p, const struct policy_request_query *q, struct policy_verdict *v);
 
 /* Could any rule allow any flow to this canonical name? If not, its DNS answer is NXDOMAIN. */
 bool policy_name_possible(const struct policy *p, struct slice name);
-
-/* Field names that ask an origin to read another method (X-HTTP-Method-Override …), in any case, '_' for '-' too. */
-bool policy_is_override_header(struct slice field_name);
 
 struct policy_host {
         bool found; /* a `host` block names it */

@@ -1,9 +1,10 @@
 /* Header fields: the table of names that mean something to us, and the strict reader of one field line. */
 #include "wire/field.h"
 
+#include "base/override.h"
 #include "wire/wire_priv.h"
 
-enum { FIELD_NAME_LONGEST = 25, FIELD_NAMES_A_LENGTH = 6 };
+enum { FIELD_NAME_LONGEST = 25, FIELD_NAMES_A_LENGTH = 4 };
 
 struct field_row {
         const char *name;
@@ -28,18 +29,17 @@ static const struct field_row rows[FIELD_NAME_LONGEST + 1][FIELD_NAMES_A_LENGTH]
         [11] = { { "retry-after", ROLE_PLAIN, NOT } },
         [12] = { { "content-type", ROLE_PLAIN, KEEP }, { "max-forwards", ROLE_PLAIN, NOT } },
         [13] = { { "authorization", ROLE_PLAIN, KEEP }, { "cache-control", ROLE_PLAIN, KEEP }, { "content-range", ROLE_PLAIN, KEEP },
-                 { "if-none-match", ROLE_PLAIN, NOT }, { "x-http-method", ROLE_OVERRIDE, KEEP }, { "x-rewrite-url", ROLE_OVERRIDE, KEEP } },
-        [14] = { { "content-length", ROLE_LENGTH, KEEP | FIELD_FRAMING }, { "http2-settings", ROLE_DROP, HOP },
-                 { "x-original-url", ROLE_OVERRIDE, KEEP } },
+                 { "if-none-match", ROLE_PLAIN, NOT } },
+        [14] = { { "content-length", ROLE_LENGTH, KEEP | FIELD_FRAMING }, { "http2-settings", ROLE_DROP, HOP } },
         [16] = { { "content-encoding", ROLE_PLAIN, KEEP }, { "proxy-connection", ROLE_DROP, HOP | FIELD_NO_H2 },
                  { "www-authenticate", ROLE_PLAIN, KEEP } },
         [17] = { { "transfer-encoding", ROLE_CODING, HOP | FIELD_NO_H2 | FIELD_FRAMING }, { "sec-websocket-key", ROLE_WS_KEY, KEEP },
-                 { "x-method-override", ROLE_OVERRIDE, KEEP }, { "if-modified-since", ROLE_PLAIN, NOT } },
+                 { "if-modified-since", ROLE_PLAIN, NOT } },
         [18] = { { "proxy-authenticate", ROLE_DROP, HOP } },
         [19] = { { "proxy-authorization", ROLE_DROP, HOP }, { "if-unmodified-since", ROLE_PLAIN, NOT } },
         [20] = { { "sec-websocket-accept", ROLE_WS_ACCEPT, KEEP } },
         [21] = { { "sec-websocket-version", ROLE_WS_VERSION, KEEP } },
-        [22] = { { "x-http-method-override", ROLE_OVERRIDE, KEEP }, { "sec-websocket-protocol", ROLE_PLAIN, KEEP } },
+        [22] = { { "sec-websocket-protocol", ROLE_PLAIN, KEEP } },
         [24] = { { "sec-websocket-extensions", ROLE_PLAIN, KEEP } },
         [25] = { { "proxy-authentication-info", ROLE_DROP, HOP } },
 };
@@ -78,11 +78,10 @@ struct field_info field_info(struct slice name, bool *alias)
                 return (struct field_info){ (enum field_role)r->role, r->flags };
         if (field_is_ours(name))
                 return (struct field_info){ ROLE_BROME, FIELD_NO_TRAILER | FIELD_NO_NOMINATE };
-        if (slice_find(name, '_') >= 0 && (r = field_row_folded(name)) != NULL) {
+        if (override_field(name))
+                return (struct field_info){ ROLE_OVERRIDE, FIELD_NO_TRAILER | FIELD_NO_NOMINATE };
+        if (slice_find(name, '_') >= 0 && (r = field_row_folded(name)) != NULL)
                 *alias = (r->flags & FIELD_FRAMING) != 0;
-                if (r->role == ROLE_OVERRIDE)
-                        return (struct field_info){ ROLE_OVERRIDE, r->flags };
-        }
         return (struct field_info){ ROLE_PLAIN, 0 };
 }
 
@@ -97,7 +96,7 @@ bool field_is_ours(struct slice name) { return slice_starts(name, SLICE_LIT("bro
 bool field_is_no_trailer(struct slice name)
 {
         const struct field_row *r = slice_find(name, '_') >= 0 ? field_row_folded(name) : field_row(name);
-        return (r && (r->flags & FIELD_NO_TRAILER)) || field_is_ours(name);
+        return (r && (r->flags & FIELD_NO_TRAILER)) || field_is_ours(name) || override_field(name);
 }
 
 bool field_is_alias(struct slice name)
@@ -105,12 +104,6 @@ bool field_is_alias(struct slice name)
         bool alias;
         field_info(name, &alias);
         return alias;
-}
-
-bool field_is_override(struct slice name)
-{
-        const struct field_row *r = field_row_folded(name);
-        return r && r->role == ROLE_OVERRIDE;
 }
 
 const struct header *headers_find(const struct headers *h, const char *name)

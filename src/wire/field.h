@@ -47,9 +47,6 @@ bool field_is_ours(struct slice name);  /* brome-*, lower case: between the door
 bool field_is_no_trailer(struct slice name); /* must not stand in a trailer (RFC 9110 §6.5.1) */
 /* `content_length` and the like: CGI origins read `_` as `-`. */
 bool field_is_alias(struct slice name);
-/* x-http-method-override, x-original-url and their kin, `_` read as `-`: the origin may run another method, or serve another path,
- * than the one judged. */
-bool field_is_override(struct slice name);
 
 /* One "name: value" line without its CRLF, strictly (RFC 9112 §5). The slices borrow from line; the name keeps its case. */
 enum wire_reason field_parse(struct slice line, struct slice *name, struct slice *value) __attribute__((warn_unused_result));

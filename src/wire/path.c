@@ -295,29 +295,3 @@ size_t query_decode(uint8_t *out, struct slice s)
         }
         return n;
 }
-
-/* Keys by which frameworks let a request name another method. "-" and "_" are alike, and letter case does not count. */
-static const char *const override_keys[] = {
-        "_method", "_httpmethod", "_http_method", "httpmethod", "$httpmethod", "x_http_method", "x_http_method_override", "x_method_override",
-};
-enum { OVERRIDE_KEY_LONGEST = 22 };
-
-bool query_has_override(struct slice query)
-{
-        struct slice key, value;
-
-        while (query_next(&query, &key, &value)) {
-                uint8_t name[3 * OVERRIDE_KEY_LONGEST];
-                size_t n;
-
-                if (key.n == 0 || key.n > sizeof(name) || !strchr("_hHxX$%-", key.p[0]) || !key.p[0])
-                        continue; /* nearly all */
-                n = query_decode(name, key);
-                for (size_t i = 0; i < n; i++)
-                        name[i] = name[i] == '-' ? '_' : ascii_lower(name[i]);
-                for (size_t i = 0; i < sizeof(override_keys) / sizeof(*override_keys); i++)
-                        if (slice_is(slice_of(name, n), override_keys[i]))
-                                return true;
-        }
-        return false;
-}

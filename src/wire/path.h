@@ -28,8 +28,6 @@ enum wire_reason path_canonical(struct arena *a, struct slice raw, struct path *
 bool query_next(struct slice *rest, struct slice *key, struct slice *value);
 /* Decodes %XX and "+" into out (as long as s at most); returns the length. */
 size_t query_decode(uint8_t *out, struct slice s);
-/* A key that asks the origin for another method (_method and its kin)? */
-bool query_has_override(struct slice query);
 /* Valid UTF-8: no overlong form, surrogate or value above U+10FFFF. */
 bool utf8_ok(struct slice s);
 

@@ -1,6 +1,8 @@
 /* Canonical request from an HTTP/1.x head: see request.h. */
 #include "wire/http_priv.h"
 
+#include "base/override.h"
+
 /* The authority and path of an absolute-form target (RFC 9112 §3.2.2). */
 static enum wire_reason absolute_split(struct arena *a, struct slice target, const struct request_flow *f, struct slice *authority,
                                        struct slice *path)
@@ -166,7 +168,7 @@ enum wire_reason request_from_h1(struct arena *a, const struct h1_head *h, const
                 why = cookies_join(a, &p);
         if (why != WIRE_OK)
                 return why;
-        r.override = p.override || query_has_override(r.target.query);
+        r.override = p.override || override_query(r.target.query);
         r.headers = p.out;
         *out = r;
         return WIRE_OK;

@@ -2,6 +2,8 @@
  * counts, since what passes here may be written to an HTTP/1.1 origin. */
 #include "wire/http_priv.h"
 
+#include "base/override.h"
+
 enum pseudo { PSEUDO_METHOD, PSEUDO_SCHEME, PSEUDO_AUTHORITY, PSEUDO_PATH, PSEUDO_PROTOCOL, PSEUDO_COUNT };
 
 static const char *const pseudo_names[PSEUDO_COUNT] = {
@@ -183,7 +185,7 @@ enum wire_reason request_from_h2(struct arena *a, const struct headers *block, b
         if (why != WIRE_OK)
                 return why;
         r.te_trailers = p.te.n > 0; /* its value was checked */
-        r.override = p.override || query_has_override(r.target.query);
+        r.override = p.override || override_query(r.target.query);
         r.headers = p.out;
         *out = r;
         return WIRE_OK;

@@ -35,7 +35,7 @@ enum field_role {
         ROLE_WS_KEY,
         ROLE_WS_VERSION,
         ROLE_WS_ACCEPT,
-        ROLE_OVERRIDE,
+        ROLE_OVERRIDE, /* by base/override.h */
         ROLE_BROME, /* brome-*: ours, between the doors only */
         ROLE_COUNT
 };

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "base/override.h"
 #include "rules/policy.h"
 
 static struct policy *make(const char *rules)
@@ -428,14 +429,28 @@ static void test_suggestions(void **state)
         buf_fini(&out);
 }
 
-static void test_override_headers(void **state)
+/* Every query key of the table, wherever it stands, takes a request out of what a rule with methods or `read-only` promises. */
+static void test_override_keys(void **state)
 {
+        static const char *const rules[] = { "allow web a.example read-only", "allow web a.example GET", "allow web a.example path \"/x\"" };
         (void)state;
-        assert_true(policy_is_override_header(SLICE_LIT("X-HTTP-Method-Override")));
-        assert_true(policy_is_override_header(SLICE_LIT("x_http_method")));
-        assert_true(policy_is_override_header(SLICE_LIT("X-Method-Override")));
-        assert_false(policy_is_override_header(SLICE_LIT("X-HTTP-Methods")));
-        assert_false(policy_is_override_header(SLICE_EMPTY));
+
+        for (size_t k = 0; k < sizeof(rules) / sizeof(rules[0]); k++) {
+                struct policy *p = make(rules[k]);
+                char query[100];
+
+                for (size_t i = 0; i < override_row_count; i++) {
+                        struct policy_request_query q = { .flow = { .name = SLICE_LIT("a.example"), .port = 443, .proto = FLOW_TCP }, .https = true,
+                                                          .method = SLICE_LIT("GET"), .path = SLICE_LIT("/x"), .has_query = true };
+                        struct policy_verdict v;
+
+                        snprintf(query, sizeof(query), "a=1&%s=PUT", override_rows[i].name);
+                        q.query = slice_str(query);
+                        policy_request(p, &q, &v);
+                        assert_int_equal(v.allow, !(override_rows[i].places & OVERRIDE_QUERY));
+                }
+                policy_free(p);
+        }
 }
 
 static void test_reasons(void **state)
@@ -453,7 +468,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_requests),       cmocka_unit_test(test_flows),       cmocka_unit_test(test_opaque),           cmocka_unit_test(test_names),
-                cmocka_unit_test(test_verdict_fields), cmocka_unit_test(test_suggestions_masked), cmocka_unit_test(test_suggestions), cmocka_unit_test(test_suggestions_above_a_rule), cmocka_unit_test(test_override_headers), cmocka_unit_test(test_reasons),
+                cmocka_unit_test(test_verdict_fields), cmocka_unit_test(test_suggestions_masked), cmocka_unit_test(test_suggestions), cmocka_unit_test(test_suggestions_above_a_rule), cmocka_unit_test(test_override_keys), cmocka_unit_test(test_reasons),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
