@@ -8,6 +8,7 @@
 #ifndef BROME_RULES_POLICY_H
 #define BROME_RULES_POLICY_H
 
+#include "account/binding.h"
 #include "base/addr.h"
 #include "base/buf.h"
 #include "base/slice.h"
@@ -44,7 +45,19 @@ enum flow_action {
         FLOW_ALLOW,             /* udp, icmp */
 };
 
-enum policy_limit { LIMIT_NONE, LIMIT_READ_ONLY, LIMIT_METHOD, LIMIT_QUERY, LIMIT_BODY };
+enum policy_limit { LIMIT_NONE, LIMIT_READ_ONLY, LIMIT_METHOD, LIMIT_QUERY, LIMIT_BODY, LIMIT_PROFILE };
+
+/* `as PROFILE`: what exactly a reader of that protocol asks for. Method, path and query are judged by policy_request; the rest is the doors':
+ * fields are rebuilt from profile_fields (profile.h), a git body is read by the inner door. */
+enum policy_profile { PROFILE_NONE, PROFILE_NPM, PROFILE_GIT, PROFILE_COUNT };
+
+/* `via "https://host[:port]/base/"`: where the request really goes. Slices borrow from the policy. */
+struct policy_via {
+        bool found;
+        struct slice name; /* canonical host */
+        uint16_t port;
+        struct slice base; /* begins and ends with "/" */
+};
 
 struct policy_verdict {
         bool allow;              /* flow: action is not FLOW_DENY */
@@ -55,6 +68,12 @@ struct policy_verdict {
         bool log;                /* the rule says log */
         bool admits_private;     /* the address guard may let a private address pass */
         int64_t max_body;        /* bytes of body that may pass, to be enforced while streaming; -1: no limit */
+        /* Of an allowed flow or request: */
+        bool ask;                /* a person has to agree first: the outer door holds it. A door that cannot hold refuses */
+        bool anonymous;          /* refused when it has an account field (account/check.h) */
+        bool stream_ok;          /* a body of unknown length is passed on as it is scanned */
+        enum policy_profile profile;
+        struct policy_via via;
 };
 
 /* Always fills *v; fails closed on a query that is not canonical. */
@@ -95,6 +114,16 @@ struct policy_host policy_host(const struct policy *p, struct slice name);
 /* All host blocks in order, for who must load their CAs. */
 size_t policy_host_count(const struct policy *p);
 struct policy_host policy_host_at(const struct policy *p, size_t i, struct slice *name);
+
+/* Credentials bound to the workspace, in order; and the one of a host, by its name and the guest's port: at most one. An account belongs to `name:port` whatever the
+ * scheme: over http it is refused. -1: none. */
+size_t policy_account_count(const struct policy *p);
+const struct binding *policy_account_at(const struct policy *p, size_t i);
+int policy_account_of(const struct policy *p, struct slice name, uint16_t port);
+/* A host of the agent preset's model: a foreign placeholder inside a JSON string towards it is overwritten and recorded, not tripped. */
+bool policy_is_model_host(const struct policy *p, struct slice name);
+/* `continue` was said after a trip: this placeholder's credential towards this host is refused without freezing again. */
+bool policy_trip_known(const struct policy *p, struct slice credential, struct slice host);
 
 size_t policy_rule_count(const struct policy *p);
 /* Canonical text of a rule, without newline; "default deny" or "default allow" for POLICY_DEFAULT_RULE. */

@@ -1,0 +1,38 @@
+/* Re-masking: the real secret in what an origin answers becomes the placeholder again, in every form an echo takes: as it is, base64 (standard and url
+ * alphabets, three alignments), percent-encoded (any subset of its characters, either case), JSON-escaped (\uXXXX, \/ , any subset). Streaming: the same
+ * result however the bytes are cut. Pure; held by outer doors for accounts only.
+ *
+ * It guards against echoes, not against an origin that transforms on purpose. What stands in base64 is replaced at the same length, so that what surrounds it
+ * still decodes. Secrets shorter than MASK_SECRET_BYTES_MIN are not looked for (they would be found everywhere): secret_problem refuses them. */
+#ifndef BROME_ACCOUNT_MASK_H
+#define BROME_ACCOUNT_MASK_H
+
+#include "base/buf.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+
+enum {
+        MASK_SECRET_BYTES_MIN = 8,
+        MASK_PAIRS_MAX = 64, /* a registry account has its tokens besides */
+};
+
+struct mask; /* the compiled set: secret → placeholder; SECURITY: holds secrets, wiped by mask_free */
+struct mask *mask_new(void) __attribute__((warn_unused_result));
+void mask_free(struct mask *m); /* NULL is fine */
+/* 0; -1: too many, too short, or memory. Streams begun before see the new pair from their next byte on. */
+int mask_add(struct mask *m, struct slice secret, struct slice placeholder) __attribute__((warn_unused_result));
+
+struct mask_stream {
+        struct mask *m;
+        struct buf keep; /* a possible part of a match */
+        uint64_t found;  /* occurrences replaced */
+};
+void mask_begin(struct mask_stream *s, struct mask *m);
+void mask_end(struct mask_stream *s);
+/* Appends what may go on to out; `last` gives up everything. 0, or -1 (memory). */
+int mask_feed(struct mask_stream *s, struct slice in, bool last, struct buf *out) __attribute__((warn_unused_result));
+/* One whole text (a header value): true when something was replaced, then *out has it. -1 memory. */
+int mask_text(struct mask *m, struct slice in, struct buf *out) __attribute__((warn_unused_result));
+
+#endif
