@@ -46,7 +46,7 @@ static void answer_name(struct door *d, const struct dns_query *q, struct slice 
         if (!decide_name(d, name, &reason)) {
                 /* Frozen is a state that passes: not to be remembered as a name that does not exist. */
                 ans->rcode = reason == REASON_NAME_NOT_ALLOWED ? DNS_NXDOMAIN : DNS_SERVFAIL;
-                events_name(d, door_id(d), name, false, reason);
+                events_name(d, door_id(d), q->type, name, false, reason);
                 return;
         }
         if (q->type != DNS_A && q->type != DNS_AAAA)
@@ -54,14 +54,14 @@ static void answer_name(struct door *d, const struct dns_query *q, struct slice 
         number = names_number(d->names, name);
         if (number < 0) {
                 ans->rcode = DNS_SERVFAIL;
-                events_name(d, door_id(d), name, false, REASON_TOO_MANY_NAMES);
+                events_name(d, door_id(d), q->type, name, false, REASON_TOO_MANY_NAMES);
                 return;
         }
         at[0] = names_v4(number);
         at[1] = names_v6(number);
         ans->addr = at;
         ans->addr_n = 2;
-        events_name(d, door_id(d), name, true, REASON_NONE);
+        events_name(d, door_id(d), q->type, name, true, REASON_NONE);
 }
 
 static void answer(struct door *d, const struct dns_query *q, struct dns_answer *ans, struct addr at[2])
@@ -74,7 +74,7 @@ static void answer(struct door *d, const struct dns_query *q, struct dns_answer 
                 struct refusal r = refusal_of(REASON_DNS_ANY);
 
                 ans->rcode = DNS_REFUSED; /* RFC 8482 allows it; nobody needs ANY */
-                events_dns_refusal(d, name, &r);
+                events_dns_refusal(d, q->type, name, &r);
         } else if (q->type == DNS_PTR || host_is_under(name, SLICE_LIT("arpa"))) {
                 if (q->type == DNS_PTR)
                         answer_ptr(d, name, ans);
@@ -84,7 +84,7 @@ static void answer(struct door *d, const struct dns_query *q, struct dns_answer 
                 answer_loopback(ans, at);
         } else if (!q->host_ok || host_canonical(canonical, sizeof(canonical), name) != HOST_NAME) {
                 ans->rcode = DNS_NXDOMAIN;
-                events_name(d, door_id(d), name, false, REASON_NAME_NOT_ALLOWED);
+                events_name(d, door_id(d), q->type, name, false, REASON_NAME_NOT_ALLOWED);
         } else {
                 answer_name(d, q, slice_str(canonical), ans, at);
         }
@@ -104,7 +104,7 @@ size_t dns_reply(struct door *d, struct slice msg, bool over_udp, uint8_t out[DN
         if (why != WIRE_OK) {
                 struct refusal r = refusal_of_wire(why);
 
-                events_dns_refusal(d, SLICE_EMPTY, &r);
+                events_dns_refusal(d, 0, SLICE_EMPTY, &r);
                 n = dns_refuse(out, DNS_MESSAGE_BYTES, msg);
         } else {
                 answer(d, &q, &ans, at);

@@ -5,6 +5,7 @@
 #include "inner/outbox.h"
 #include "journal/event.h"
 #include "journal/redact.h"
+#include "wire/dns.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,14 +80,22 @@ void events_flow(struct door *d, uint64_t id, const char *protocol, const struct
         buf_fini(&suggest);
 }
 
-void events_name(struct door *d, uint64_t id, struct slice name, bool allowed, enum reason reason)
+static void put_dns_type(struct event_record *ev, uint16_t type, char text[DNS_TYPE_TEXT_BYTES])
+{
+        if (type)
+                event_text(ev, EVENT_METHOD, slice_str(dns_type_text(text, type)));
+}
+
+void events_name(struct door *d, uint64_t id, uint16_t type, struct slice name, bool allowed, enum reason reason)
 {
         struct authority to = { .name = name, .port = 443 };
         struct event_record ev;
         struct buf suggest;
+        char text[DNS_TYPE_TEXT_BYTES];
 
         buf_init(&suggest, 0);
         begin(&ev, d, id, "dns", allowed ? NULL : reason_id(reason));
+        put_dns_type(&ev, type, text);
         event_text(&ev, EVENT_HOST, name);
         event_num(&ev, EVENT_PORT, 53);
         if (!allowed && reason == REASON_NAME_NOT_ALLOWED) {
@@ -98,11 +107,13 @@ void events_name(struct door *d, uint64_t id, struct slice name, bool allowed, e
         buf_fini(&suggest);
 }
 
-void events_dns_refusal(struct door *d, struct slice name, const struct refusal *r)
+void events_dns_refusal(struct door *d, uint16_t type, struct slice name, const struct refusal *r)
 {
         struct event_record ev;
+        char text[DNS_TYPE_TEXT_BYTES];
 
         begin(&ev, d, door_id(d), "dns", r->id);
+        put_dns_type(&ev, type, text);
         if (name.n)
                 event_text(&ev, EVENT_HOST, name);
         else

@@ -209,8 +209,9 @@ int print_timeline_head(struct buf *out, enum print_form form)
 static void put_subject(struct buf *out, const struct event_record *e)
 {
         if (e->text[EVENT_HOST].n) {
+                bool dns = slice_is(e->text[EVENT_PROTO], "dns"); /* its type alone would say nothing */
+                put_tail(out, "", event_has(e, EVENT_METHOD) && !dns ? SLICE_EMPTY : e->text[EVENT_PROTO], " ");
                 put_tail(out, "", e->text[EVENT_METHOD], " ");
-                put_tail(out, "", event_has(e, EVENT_METHOD) ? SLICE_EMPTY : e->text[EVENT_PROTO], " ");
                 put_target(out, e);
                 put_tail(out, "  ", e->text[EVENT_SUBJECT], "");
         } else {

@@ -206,6 +206,8 @@ static int refusal_add(void *ctx, const struct row *row)
         buf_init(&key, 0);
         for (size_t i = 0; i < sizeof(refusal_key) / sizeof(refusal_key[0]); i++) {
                 enum event_field t = refusal_key[i];
+                if (t == EVENT_METHOD && slice_is(e->text[EVENT_PROTO], "dns"))
+                        continue; /* a client asks for A and AAAA; a person reads one refusal */
                 (void)!buf_add(&key, &e->num[t], sizeof(e->num[t]));
                 (void)!buf_add(&key, &e->text[t].n, sizeof(e->text[t].n));
                 (void)!buf_add_slice(&key, e->text[t]);
@@ -217,6 +219,8 @@ static int refusal_add(void *ctx, const struct row *row)
                 return 1;
         if (made) {
                 x->event = *e;
+                if (slice_is(e->text[EVENT_PROTO], "dns"))
+                        x->event.present &= ~(UINT32_C(1) << EVENT_METHOD);
                 keep_texts(f, &x->event);
                 x->first_us = row->time_us;
         }

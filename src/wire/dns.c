@@ -1,6 +1,8 @@
 /* DNS: see dns.h. Names are walked label by label; a pointer in the question is refused, so there is nothing to loop on. */
 #include "wire/dns.h"
 
+#include <stdio.h>
+
 enum {
         DNS_HEAD_BYTES = 12,
         DNS_LABEL_MAX = 63,
@@ -12,6 +14,22 @@ enum {
         RCODE_BADVERS_HIGH = 1, /* 16 = 1 << 4: in the OPT record */
         EDNS_DO = 0x8000,
 };
+
+const char *dns_type_text(char out[DNS_TYPE_TEXT_BYTES], uint16_t type)
+{
+        static const struct { uint16_t type; const char *name; } known[] = {
+                { DNS_A, "A" },     { DNS_NS, "NS" },     { DNS_CNAME, "CNAME" }, { DNS_SOA, "SOA" },     { DNS_PTR, "PTR" }, { 15, "MX" },
+                { DNS_TXT, "TXT" }, { DNS_AAAA, "AAAA" }, { 33, "SRV" },          { DNS_HTTPS, "HTTPS" }, { DNS_ANY, "ANY" },
+        };
+
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+                if (known[i].type == type) {
+                        snprintf(out, DNS_TYPE_TEXT_BYTES, "%s", known[i].name);
+                        return out;
+                }
+        snprintf(out, DNS_TYPE_TEXT_BYTES, "TYPE%u", type);
+        return out;
+}
 
 static uint16_t get16(const uint8_t *p) { return (uint16_t)(p[0] << 8 | p[1]); }
 

@@ -28,6 +28,10 @@ struct dns_query {
         bool host_ok;           /* may be a host name */
 };
 
+/* "AAAA"; a type that has no name here is "TYPE99" (RFC 3597 §5). Returns out. */
+#define DNS_TYPE_TEXT_BYTES 12
+const char *dns_type_text(char out[DNS_TYPE_TEXT_BYTES], uint16_t type);
+
 /* An answer: rcode, and for NOERROR the records; none is NODATA. Negative answers carry a SOA. */
 struct dns_answer {
         enum dns_rcode rcode;

@@ -99,7 +99,8 @@ def dns_answers_from_policy(r, c):
     assert c.addr("example.org", "AAAA").startswith("fd62:726f:6d65:1::1")
     assert "NXDOMAIN" in c.dig("bad.example")
     ev = r.event(type="verdict", protocol="dns", host="bad.example")
-    assert ev["verdict"] == "deny" and ev["reason"] == "name-not-allowed" and "bad.example" in ev["suggest"]
+    assert ev["verdict"] == "deny" and ev["reason"] == "name-not-allowed" and "bad.example" in ev["suggest"] and ev["method"] == "A", ev
+    assert r.event(type="verdict", protocol="dns", host="example.org", method="AAAA")["verdict"] == "allow"
     for kind in ("HTTPS", "TXT", "MX", "SVCB"):
         out = c.dig("example.org", kind)
         assert "NOERROR" in out and "ANSWER: 0" in out, out
@@ -127,7 +128,7 @@ def dns_malformed(r, c):
     ev = r.event(type="verdict", protocol="dns", reason="dns-short")
     assert ev["verdict"] == "deny" and ev["port"] == 53, ev
     assert "REFUSED" in c.dig("example.org", "ANY")
-    assert r.event(type="verdict", reason="dns-any")["host"] == "example.org"
+    assert r.event(type="verdict", reason="dns-any", method="ANY")["host"] == "example.org"
 
 
 @test

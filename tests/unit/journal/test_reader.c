@@ -270,21 +270,29 @@ static void totals(void **state)
                 event_text(&e, EVENT_SUGGEST, SLICE_LIT("allow web evil.example"));
                 put(p->j, "alpha", "inner", &e);
         }
+        for (int i = 0; i < 2; i++) {
+                struct event_record e = verdict("deny", "evil.example", 7000);
+                event_num(&e, EVENT_ID, 7000 + (uint64_t)i);
+                event_text(&e, EVENT_PROTO, SLICE_LIT("dns"));
+                event_text(&e, EVENT_METHOD, i ? SLICE_LIT("AAAA") : SLICE_LIT("A"));
+                event_text(&e, EVENT_SUGGEST, SLICE_LIT("allow web evil.example"));
+                put(p->j, "alpha", "inner", &e);
+        }
         place_close(p);
         r = reading(p);
         assert_int_equal(reader_hostnames(r, &f, see_host, &h, &err), 0);
         assert_int_equal(h.n, 3);
         assert_string_equal(h.name, "evil.example");
-        assert_int_equal(h.last.denied, 1000);
+        assert_int_equal(h.last.denied, 1002);
         assert_int_equal(reader_summary(r, &f, see_total, &t, &err), 0);
         assert_int_equal(t.allowed, 90);
-        assert_int_equal(t.denied, 1010);
+        assert_int_equal(t.denied, 1012);
         assert_int_equal(t.n[SUMMARY_WORKSPACE], 2);
         assert_int_equal(t.n[SUMMARY_HOST], 3);
         f = (struct filter){ .workspace = SLICE_LIT("alpha"), .session = 1 };
         assert_int_equal(reader_refusals(r, &f, see_refusal, &x, &err), 0);
-        assert_int_equal(x.n, 7); /* five single ones and two of the storm */
-        assert_int_equal(x.sum, 1005);
+        assert_int_equal(x.n, 8); /* five single ones, two of the storm, one for the two questions of a name */
+        assert_int_equal(x.sum, 1007);
         assert_string_equal(x.suggest, "allow web evil.example");
         reader_close(r);
 }

@@ -224,12 +224,22 @@ static void tcp_framing(void **state)
         assert_int_equal(dns_tcp_next(slice_skip(in, used), &msg, &used), WIRE_MORE);
 }
 
+static void types_have_names(void **state)
+{
+        char text[DNS_TYPE_TEXT_BYTES];
+        (void)state;
+
+        assert_string_equal(dns_type_text(text, DNS_A), "A");
+        assert_string_equal(dns_type_text(text, DNS_AAAA), "AAAA");
+        assert_string_equal(dns_type_text(text, 65535), "TYPE65535");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 ARENA_TEST(queries_are_read_or_refused), ARENA_TEST(names_become_text), ARENA_TEST(longest_name),
                 ARENA_TEST(answers_are_built),           ARENA_TEST(edns_and_truncation), ARENA_TEST(refusals),
-                ARENA_TEST(reverse_names),               ARENA_TEST(tcp_framing),
+                ARENA_TEST(reverse_names),               ARENA_TEST(tcp_framing),          ARENA_TEST(types_have_names),
         };
         return cmocka_run_group_tests_name("wire/dns", tests, NULL, NULL);
 }
