@@ -81,15 +81,32 @@ static void control_send(struct control *c, json_t *body)
 
 /* --- policy --- */
 
+struct swap {
+        struct ruleset *before, *after;
+        size_t cut;
+};
+
+/* Does it go, or is it on its way, to where the new rules would send it? What waits in the pool goes nowhere yet: connections that were being opened were
+ * dropped, and it is given one that is opened under the new rules. */
+static bool keeps_route(const struct exchange *ex, const struct swap *s)
+{
+        bool http = ex->kind == KIND_HTTP || ex->kind == KIND_WEBSOCKET;
+
+        if (!s->before || (http && ex->state == EXCHANGE_WAITING))
+                return true;
+        return ruleset_keeps_route(s->before, s->after, &ex->req.authority, http && ex->req.scheme == SCHEME_HTTPS, ex->has_address ? &ex->address : NULL);
+}
+
 static void reconsider(struct exchange *ex, void *ctx)
 {
-        size_t *cut = ctx;
+        struct swap *s = ctx;
         struct decision d;
 
         if (ex->state == EXCHANGE_HEAD)
                 return; /* not judged yet */
         exchange_judge(ex, ex->has_address ? &ex->address : NULL, &d);
-        if (d.allow) {
+        /* SECURITY: a connection that an old pin or an old CA vouched for carries nothing on, admitted though its request is. */
+        if (d.allow && keeps_route(ex, s)) {
                 ex->decision = d;
                 return;
         }
@@ -99,7 +116,7 @@ static void reconsider(struct exchange *ex, void *ctx)
                         link_reset(ex->outer->link, ex, reason_link_code(REASON_POLICY_CHANGED));
                 return;
         }
-        (*cut)++;
+        s->cut++;
         ex->decision = d;
         ex->decision.reason = REASON_POLICY_CHANGED;
         events_refusal(ex->outer->events, ex, ex->has_address ? &ex->address : NULL, reason_text(REASON_POLICY_CHANGED));
@@ -113,8 +130,8 @@ static void on_policy(struct control *c, struct chan_msg *msg)
         struct err err = ERR_INIT;
         long long generation = chan_int(msg, "generation", 0);
         int fd = named_fd(msg, "policy");
-        struct ruleset *fresh = fd < 0 ? NULL : ruleset_load(fd, generation, o->tls, &err), *old = o->rules;
-        size_t cut = 0;
+        struct ruleset *fresh = fd < 0 ? NULL : ruleset_load(fd, generation, o->tls, &err);
+        struct swap swap = { o->rules, fresh, 0 };
 
         fd_close(&fd);
         if (!fresh) {
@@ -125,9 +142,9 @@ static void on_policy(struct control *c, struct chan_msg *msg)
         o->rules = fresh;
         tls_forget_sessions(o->tls);
         pool_renew(o->pool);
-        link_each(o->link, reconsider, &cut);
-        ruleset_free(old);
-        control_send(c, json_pack("{s:s, s:I, s:I}", "op", "policy", "generation", (json_int_t)generation, "cut", (json_int_t)cut));
+        link_each(o->link, reconsider, &swap);
+        ruleset_free(swap.before);
+        control_send(c, json_pack("{s:s, s:I, s:I}", "op", "policy", "generation", (json_int_t)generation, "cut", (json_int_t)swap.cut));
         if (!c->ready) {
                 c->ready = true;
                 link_start(o->link);

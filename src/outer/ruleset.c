@@ -4,12 +4,14 @@
 #include "base/fd.h"
 #include "outer/limits.h"
 #include <jansson.h>
+#include <openssl/evp.h>
 #include <openssl/x509.h>
 #include <stdlib.h>
 
 struct ruleset_ca {
         char *path;
         X509_STORE *store;
+        uint8_t digest[32]; /* SHA-256 of its file: the same path may hold another CA in another generation */
 };
 
 void ruleset_free(struct ruleset *r)
@@ -25,12 +27,49 @@ void ruleset_free(struct ruleset *r)
         free(r);
 }
 
-struct x509_store_st *ruleset_store(const struct ruleset *r, struct slice ca_path)
+static const struct ruleset_ca *find_ca(const struct ruleset *r, struct slice ca_path)
 {
         for (size_t i = 0; i < r->ca_count; i++)
                 if (slice_is(ca_path, r->cas[i].path))
-                        return r->cas[i].store;
+                        return &r->cas[i];
         return NULL;
+}
+
+struct x509_store_st *ruleset_store(const struct ruleset *r, struct slice ca_path)
+{
+        const struct ruleset_ca *ca = find_ca(r, ca_path);
+
+        return ca ? ca->store : NULL;
+}
+
+/* ---- routes ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool same_ca(const struct ruleset *before, struct slice was, const struct ruleset *after, struct slice is)
+{
+        const struct ruleset_ca *a, *b;
+
+        if (was.n == 0 || is.n == 0)
+                return was.n == is.n;
+        a = find_ca(before, was);
+        b = find_ca(after, is);
+        return a && b && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+}
+
+bool ruleset_keeps_route(const struct ruleset *before, const struct ruleset *after, const struct authority *to, bool tls, const struct addr *address)
+{
+        struct policy_host was, is;
+
+        if (to->is_addr)
+                return true; /* host blocks are about names */
+        was = policy_host(before->policy, to->name);
+        is = policy_host(after->policy, to->name);
+        if ((was.port ? was.port : to->port) != (is.port ? is.port : to->port))
+                return false;
+        if (!address && was.pinned)
+                address = &was.address; /* on its way there */
+        if (is.pinned ? !address || !addr_eq(address, &is.address) : was.pinned)
+                return false;
+        return !tls || same_ca(before, was.ca_path, after, is.ca_path);
 }
 
 static int load_cas(struct ruleset *r, json_t *cas, struct tls *tls, struct err *err)
@@ -48,6 +87,8 @@ static int load_cas(struct ruleset *r, json_t *cas, struct tls *tls, struct err 
 
                 if (!json_is_string(pem))
                         return err_set(err, "policy: a CA that is no text");
+                if (!EVP_Digest(json_string_value(pem), json_string_length(pem), ca->digest, NULL, EVP_sha256(), NULL))
+                        return err_set(err, "OpenSSL: no SHA-256");
                 ca->store = tls_store_new(tls, slice_of(json_string_value(pem), json_string_length(pem)), err);
                 if (!ca->store)
                         return -1;

@@ -4,6 +4,7 @@
 
 #include "outer/tls.h"
 #include "rules/policy.h"
+#include "wire/authority.h"
 
 struct ruleset {
         struct policy *policy;
@@ -17,5 +18,9 @@ struct ruleset *ruleset_load(int fd, long long generation, struct tls *tls, stru
 void ruleset_free(struct ruleset *r);
 /* System roots and that CA; NULL: no such CA came with the policy (the host is then not reachable). Borrows from r. */
 struct x509_store_st *ruleset_store(const struct ruleset *r, struct slice ca_path);
+
+/* Would what was dialled under `before` (to *address; NULL: by way of a proxy, or not connected yet) be dialled in the same way under `after`: to that pin or to no pin, to that port,
+ * and under TLS with the same CA, byte for byte? The guard and the rules are asked elsewhere. */
+bool ruleset_keeps_route(const struct ruleset *before, const struct ruleset *after, const struct authority *to, bool tls, const struct addr *address);
 
 #endif

@@ -21,6 +21,9 @@ def make_world():
         return True
     w.slow = Recorder("203.0.113.20", 443, tls=w.server_tls("slow.example"), answer=answer)
     w.tcp = Recorder("203.0.113.30", 7000, answer=lambda c, d: c.sendall(b"first\n") and False)
+    subprocess.run(["ip", "addr", "add", "10.66.0.30/24", "dev", "world0"], check=True)
+    w.dns.set("near.example", "10.66.0.30")
+    w.near = Recorder("10.66.0.30", 7000, answer=lambda c, d: c.sendall(b"first\n") and False)
     w.b = Brome(w, "workspace s { rules { default deny } }")
     w.b("workspace", "start", "s", check=0)
     return w
@@ -55,6 +58,45 @@ def test_open_streams_are_cut(w):
         assert p.returncode != 0, "the stream ended as if whole"
     assert time.monotonic() - began < 30
     w.release.set()
+
+
+def test_open_streams_follow_the_host_blocks(w):
+    """The rules allow it before and after; but the name goes elsewhere now, or its address is none that may be dialled."""
+    b = w.b
+    kept = b.config.read_text()
+    allow = "allow web slow.example\nallow tcp tcp.example:7000\nallow tcp near.example:7000\ndefault deny\n"
+    tcp = "import socket,sys; s=socket.create_connection(('%s',7000)); s.sendall(b'x'); print(s.recv(9).decode(),end='',flush=True); s.recv(9); sys.exit(3)"
+    before = "host slow.example { address 203.0.113.20 }\nhost near.example { private ok }\n"
+    everything = ("slow", "near", "tcp")
+    changes = [(before + "# a comment\n", allow, ()), (before.replace(".20", ".10"), allow, ("slow",)), (before.replace(".20", ".20 port 444"), allow, ("slow",)),
+               ("host near.example { private ok }\n", allow, ("slow",)), ("host slow.example { address 203.0.113.20 }\n", allow, ("near",)),
+               (before, "deny any 203.0.113.30/32\n" + allow, ("tcp",)), (before, "deny any { 10.0.0.0/8, 203.0.113.0/24 }\n" + allow, everything)]
+    for hosts, rules, cut in changes:
+        b.config.write_text(before + kept)
+        b("reload", check=0)
+        b.rules("s", allow)
+        w.release.clear()
+        ps = {"slow": b.popen("exec", "-T", "s", "--", "curl", "-sSN", "https://slow.example/")}
+        for name in ("near", "tcp"):
+            ps[name] = b.popen("exec", "-T", "s", "--", "python3", "-c", tcp % (name + ".example"))
+        for name, p in ps.items():
+            assert p.stdout.readline() == b"first\n", (name, p.communicate(timeout=30))
+        if rules != allow:
+            b.rules("s", rules)
+        else:
+            b.config.write_text(b.config.read_text().replace(before, hosts))
+            b("reload", check=0)
+        for name in cut:
+            ps[name].communicate(timeout=30)
+            assert ps[name].returncode != 0, (name, "ended as if whole")
+        for name, p in ps.items():
+            if name not in cut:
+                assert p.poll() is None, (hosts, rules, name, p.communicate(timeout=30))
+                p.kill()
+                p.wait()
+        w.release.set()
+    b.config.write_text(kept)
+    b("reload", check=0)
 
 
 def test_kept_connection_is_not_a_way_around(w):

@@ -550,6 +550,61 @@ def t_policy_swap_while_opening():
             o.close()
 
 
+def t_policy_moves_a_host():
+    """The request is allowed before and after, but not by this way: another pin, port or CA. What goes elsewhere, and TCP for a CA, stays."""
+    go = threading.Event()
+    stranger = Pki()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*leaf)
+
+    def serve(c):
+        read_head(c)
+        c.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\nfirst")
+        go.wait(DEADLINE)
+        with contextlib.suppress(OSError):
+            c.sendall(b"second")
+
+    def host(address="127.0.0.1", port=None, ca=True, name="odd.example"):
+        return "host %s { address %s port %d%s }\n" % (name, address, port, '; ca file "ca.pem"' if ca else "")
+
+    lines = "rules {\nallow web odd.example\nallow tcp odd.example:7000\nallow tcp pinned.example:7000\ndefault deny\n}\n"
+    changes = [  # the new host block, its CA, how many of (https, tcp) are cut
+        (dict(), pki.ca, 0),
+        (dict(), pki.ca + "\n" + stranger.ca, 1),
+        (dict(), stranger.ca, 1),
+        (dict(ca=False), None, 1),
+        (dict(address="127.0.0.2"), pki.ca, 2),
+        (dict(port=1), pki.ca, 2),
+        (None, None, 2),
+    ]
+    for change, ca, cut in changes:
+        go.clear()
+        o, plain = Raw(serve, server), Raw(serve, None)
+        d = Door(host(port=o.port) + host(port=plain.port, name="pinned.example", ca=False) + lines, CA)
+        try:
+            i = d.request("GET", "https", "odd.example:443", "/a")
+            d.head(i)
+            d.wait(lambda e: e["ev"] == "data" and e["id"] == i)
+            j = d.open((":method", "CONNECT"), (":authority", "odd.example:7000"), ("brome-kind", "tcp"))
+            d.head(j)
+            k = d.open((":method", "CONNECT"), (":authority", "pinned.example:7000"), ("brome-kind", "tcp"))
+            d.head(k)
+            new = "" if change is None else host(**{"port": o.port, **change})
+            ack = d.policy(new + host(port=plain.port, name="pinned.example", ca=False) + lines, {"ca.pem": ca} if ca else {})
+            expect(ack["cut"] == cut, (change, ack))
+            go.set()
+            r = d.result(i)
+            expect(("second" in r.body) == (cut == 0) and (r.code != 0) == (cut > 0), (change, r))
+            if cut == 2:
+                r = d.result(j)
+                expect(r.code != 0, (change, r))
+        finally:
+            go.set()
+            d.close()
+            o.close()
+            plain.close()
+
+
 def t_policy_lowers_a_limit():
     """More of a body came than the new rules let pass: cut at once, not with the next bytes."""
     came = threading.Event()
