@@ -51,6 +51,7 @@ struct kind_row {
         bool crc;                 /* GitHub's: the last six characters are a base-62 CRC-32 of what stands before them */
         struct account_field fields[4]; /* default ones; unused slots have slot SLOT_COUNT */
         const char *env[4];       /* variables of the guest that hold the placeholder; NULL behind the last */
+        const char *instead[4];   /* variables that, asked for with `as env`, take the place of `env`: a client that finds both sends both, or the wrong one */
         const char *user;         /* of SLOT_BASIC, where the client or attach needs one: "x-access-token", "__token__", "oauth2"; NULL: none */
         const char *test_method, *test_path; /* one harmless authenticated request; NULL: none is known */
         const char *default_host; /* "api.anthropic.com" …, used when `for` is absent (import); NULL */
@@ -61,5 +62,7 @@ const struct kind_row *kind_row(enum account_kind k);
 enum account_kind kind_by_name(struct slice name);
 /* The kind whose clients read this variable (ANTHROPIC_API_KEY, GITHUB_TOKEN, NPM_TOKEN …); ACCOUNT_KIND_COUNT when unknown. */
 enum account_kind kind_by_env(struct slice variable);
+/* Is it one of the kind's `instead`? */
+bool kind_env_instead(enum account_kind k, struct slice variable);
 
 #endif
