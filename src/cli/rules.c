@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "cli/local.h"
 #include "cli/session.h"
+#include "files/loader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,22 +31,54 @@ static int operands(struct cli *cli, int argc, char **argv, int least, int most)
         return at;
 }
 
-/* The rules in force; *generation for a later set. */
-static int fetch(struct cli *cli, struct control *c, const char *workspace, struct buf *text, struct chan_msg *answer)
+/* The rules in force of one workspace, and the connection they came by. */
+struct live {
+        struct control control;
+        const char *workspace;
+        struct buf text;
+        struct chan_msg answer; /* its generation, its hits */
+        bool answered;
+};
+
+static int fetch(struct cli *cli, struct live *l)
 {
         struct err err = ERR_INIT;
-        int fd, rc = session_call(cli, c, "rules.show", json_pack("{s:s}", "workspace", workspace), SLICE_EMPTY, answer);
+        int fd, rc = session_call(cli, &l->control, "rules.show", json_pack("{s:s}", "workspace", l->workspace), SLICE_EMPTY, &l->answer);
 
         if (rc != EXIT_OK)
                 return rc;
-        fd = chan_take_fd(answer, 0);
-        if (fd < 0 || fd_read_all(fd, text, 16 * 1024 * 1024, &err) < 0) {
-                fd_close(&fd);
-                chan_msg_fini(answer);
-                return cli_fail(EXIT_INTERNAL, "the rules could not be read: %s", err.text);
-        }
+        l->answered = true;
+        fd = chan_take_fd(&l->answer, 0);
+        if (fd < 0 || fd_read_all(fd, &l->text, LOADER_FILE_BYTES, &err) < 0)
+                rc = cli_fail(EXIT_INTERNAL, "the rules could not be read: %s", err.text);
         fd_close(&fd);
-        return EXIT_OK;
+        return rc;
+}
+
+/* For a command with the one operand WORKSPACE. False when it is over, with the exit code in *rc. live_close in both cases. */
+static bool live_open(struct cli *cli, struct live *l, int argc, char **argv, int *rc)
+{
+        int at = operands(cli, argc, argv, 1, 1);
+
+        *l = (struct live){ .control = { .fd = -1 } };
+        buf_init(&l->text, 0);
+        if (at < 0) {
+                *rc = at == -2 ? EXIT_OK : EXIT_USAGE_;
+                return false;
+        }
+        l->workspace = argv[at];
+        *rc = session_connect(cli, &l->control, true);
+        if (*rc == EXIT_OK)
+                *rc = fetch(cli, l);
+        return *rc == EXIT_OK;
+}
+
+static void live_close(struct live *l)
+{
+        if (l->answered)
+                chan_msg_fini(&l->answer);
+        control_close(&l->control);
+        buf_fini(&l->text);
 }
 
 static long long hits_of(const struct chan_msg *answer, size_t index)
@@ -88,23 +121,12 @@ static void print_rules(struct cli *cli, struct slice text, const struct chan_ms
 
 int cmd_rules_show(struct cli *cli, int argc, char **argv)
 {
-        struct control c = { .fd = -1 };
-        struct chan_msg answer;
-        struct buf text;
-        int at = operands(cli, argc, argv, 1, 1), rc;
+        struct live l;
+        int rc;
 
-        if (at < 0)
-                return at == -2 ? EXIT_OK : EXIT_USAGE_;
-        buf_init(&text, 0);
-        rc = session_connect(cli, &c, true);
-        if (rc == EXIT_OK)
-                rc = fetch(cli, &c, argv[at], &text, &answer);
-        if (rc == EXIT_OK) {
-                print_rules(cli, buf_slice(&text), &answer);
-                chan_msg_fini(&answer);
-        }
-        control_close(&c);
-        buf_fini(&text);
+        if (live_open(cli, &l, argc, argv, &rc))
+                print_rules(cli, buf_slice(&l.text), &l.answer);
+        live_close(&l);
         return rc;
 }
 
@@ -132,14 +154,12 @@ static int put(struct cli *cli, struct control *c, const char *workspace, struct
 int cmd_rules_set(struct cli *cli, int argc, char **argv)
 {
         struct control c = { .fd = -1 };
-        struct diags errors = { 0 };
         struct err err = ERR_INIT;
         struct buf text;
         int at = operands(cli, argc, argv, 2, 2), rc;
 
         if (at < 0)
                 return at == -2 ? EXIT_OK : EXIT_USAGE_;
-        (void)errors;
         buf_init(&text, 0);
         if (local_read(argv[at + 1], &text, &err) < 0)
                 rc = cli_fail(EXIT_CONFIG_, "%s", err.text);
@@ -184,17 +204,18 @@ static int edit_file(const char *path)
 static int spill(char *out, size_t size, const char *what, struct slice text)
 {
         const char *tmp = getenv("TMPDIR") && *getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
-        int fd;
+        int fd, rc;
 
         if (snprintf(out, size, "%s/brome-%s-XXXXXX", tmp, what) >= (int)size)
                 return -1;
         fd = mkostemp(out, O_CLOEXEC);
         if (fd < 0)
                 return -1;
-        if (fd_write_all(fd, text.p, text.n) < 0)
-                fd_close(&fd);
+        rc = fd_write_all(fd, text.p, text.n);
+        if (rc < 0)
+                unlink(out); /* half of the rules is not what to edit */
         fd_close(&fd);
-        return 0;
+        return rc < 0 ? -1 : 0;
 }
 
 enum answer { ANSWER_YES, ANSWER_NO, ANSWER_AGAIN };
@@ -212,7 +233,7 @@ static enum answer confirm(const char *question, const char *keys)
 }
 
 /* Edit until the text parses and the person agrees; 0 when *text is to be set, else an exit code. */
-static int edit_loop(struct cli *cli, const char *workspace, const char *path, const char *before, struct buf *text, bool *changed)
+static int edit_loop(const char *path, const char *before, struct buf *text, bool *changed)
 {
         struct err err = ERR_INIT;
 
@@ -225,6 +246,7 @@ static int edit_loop(struct cli *cli, const char *workspace, const char *path, c
                         return cli_fail(EXIT_NO, "the editor failed; nothing was changed (VISUAL and EDITOR say which one)");
                 p = local_rules(path, &errors, &err);
                 if (!p) {
+                        *changed = true; /* kept, whatever comes: somebody wrote it */
                         local_diags(&errors);
                         if (confirm("these rules do not parse; nothing has changed. [e]dit again or [q]uit?", "e") != ANSWER_AGAIN)
                                 return EXIT_CONFIG_;
@@ -243,48 +265,44 @@ static int edit_loop(struct cli *cli, const char *workspace, const char *path, c
                 case ANSWER_NO: return EXIT_NO;
                 case ANSWER_YES: break;
                 }
-                (void)workspace;
-                (void)cli;
                 buf_clear(text);
-                return fd_read_file(path, text, 16 * 1024 * 1024, &err) < 0 ? cli_fail(EXIT_INTERNAL, "%s", err.text) : EXIT_OK;
+                return fd_read_file(path, text, LOADER_FILE_BYTES, &err) < 0 ? cli_fail(EXIT_INTERNAL, "%s", err.text) : EXIT_OK;
         }
+}
+
+/* Edits what is in force in `path` and puts it in force; the file stays when there is an edit that could not be. */
+static int edit_from(struct cli *cli, struct live *l, const char *path, const char *before)
+{
+        long long generation = chan_int(&l->answer, "generation", -1);
+        bool changed = false;
+        int rc = edit_loop(path, before, &l->text, &changed);
+
+        if (rc == EXIT_OK && changed)
+                rc = put(cli, &l->control, l->workspace, buf_slice(&l->text), generation);
+        else if (rc == EXIT_OK)
+                cli_note("nothing changed");
+        if (rc != EXIT_OK && changed)
+                cli_note("your edit is kept in %s", path);
+        else
+                unlink(path);
+        return rc;
 }
 
 int cmd_rules_edit(struct cli *cli, int argc, char **argv)
 {
-        struct control c = { .fd = -1 };
-        struct chan_msg answer;
-        struct buf text;
+        struct live l;
         char path[PATH_MAX], before[PATH_MAX];
-        bool changed = false;
-        long long generation;
-        int at = operands(cli, argc, argv, 1, 1), rc;
+        int rc;
 
-        if (at < 0)
-                return at == -2 ? EXIT_OK : EXIT_USAGE_;
-        buf_init(&text, 0);
-        rc = session_connect(cli, &c, true);
-        if (rc == EXIT_OK)
-                rc = fetch(cli, &c, argv[at], &text, &answer);
-        if (rc == EXIT_OK) {
-                generation = chan_int(&answer, "generation", -1);
-                chan_msg_fini(&answer);
-                if (spill(path, sizeof(path), "rules", buf_slice(&text)) < 0 || spill(before, sizeof(before), "before", buf_slice(&text)) < 0) {
+        if (live_open(cli, &l, argc, argv, &rc)) {
+                if (spill(before, sizeof(before), "before", buf_slice(&l.text)) < 0) {
                         rc = cli_fail(EXIT_INTERNAL, "cannot write a temporary file; set TMPDIR");
                 } else {
-                        rc = edit_loop(cli, argv[at], path, before, &text, &changed);
-                        if (rc == EXIT_OK && changed)
-                                rc = put(cli, &c, argv[at], buf_slice(&text), generation);
-                        if (rc == EXIT_OK && !changed)
-                                cli_note("nothing changed");
-                        if (rc != EXIT_OK && changed)
-                                cli_note("your edit is kept in %s", path);
-                        else
-                                unlink(path);
+                        rc = spill(path, sizeof(path), "rules", buf_slice(&l.text)) < 0 ? cli_fail(EXIT_INTERNAL, "cannot write a temporary file; set TMPDIR")
+                                                                                        : edit_from(cli, &l, path, before);
                         unlink(before);
                 }
         }
-        control_close(&c);
-        buf_fini(&text);
+        live_close(&l);
         return rc;
 }

@@ -131,6 +131,33 @@ def test_a_broken_edit_changes_nothing(w):
     assert "other.example" not in b.config.read_text()
 
 
+def test_edit_in_an_editor(w):
+    """What the editor leaves is shown, asked about and put in force, or kept in its file; nothing stays behind otherwise."""
+    b = w.b
+    b.rules("s", SHUT)
+    tmp = b.dir / "edits"
+    tmp.mkdir()
+
+    def edit(editor, answers, check):
+        return b("rules", "edit", "s", input=answers, env={"VISUAL": "", "EDITOR": editor, "TMPDIR": str(tmp)}, check=check)
+
+    def shown():
+        return b("rules", "show", "s", check=0).stdout
+    before = shown()
+    assert "nothing changed" in edit("true", "", 0).stderr
+    assert edit("false", "", 1).stderr and not list(tmp.iterdir())
+    edit("sed -i s/second/third/", "n\n", 1)
+    kept = list(tmp.iterdir())
+    assert shown() == before and len(kept) == 1 and "third.example" in kept[0].read_text()
+    kept[0].unlink()
+    p = edit("sed -i s/web/wbe/", "q\n", 65)
+    kept = list(tmp.iterdir())
+    assert shown() == before and "wbe" in p.stderr and len(kept) == 1 and str(kept[0]) in p.stderr and "wbe" in kept[0].read_text(), (p, kept)
+    kept[0].unlink()
+    p = edit("sed -i -e s/second/third/", "y\n", 0)
+    assert "third.example" in shown() and "+allow web third.example" in p.stdout and not list(tmp.iterdir()), p
+
+
 def test_edit_survives_a_restart_and_keeps_comments(w):
     b = Brome(w, "# mine\nworkspace k { # here\n        rules { default deny }\n}\n# end\n")
     b.rules("k", "allow web second.example read-only\ndefault deny\n")
