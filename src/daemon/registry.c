@@ -59,7 +59,7 @@ static char *policy_text(const struct settings *s, const struct config_workspace
 
         errors = (struct diags){ 0 };
         buf_init(&out, 0);
-        if (config_policy_text(s->config, w, SLICE_EMPTY, SLICE_EMPTY, &out, &errors) == 0)
+        if (config_policy_text(s->config, w, SLICE_EMPTY, SLICE_EMPTY, NULL, &out, &errors) == 0)
                 text = strndup((const char *)buf_slice(&out).p, buf_len(&out));
         buf_fini(&out);
         return text;

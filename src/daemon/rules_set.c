@@ -127,7 +127,7 @@ int rules_set(struct workspace *ws, struct slice rules, struct diags *errors, en
         buf_init(&after, 0);
         *code = REQUEST_E_CONFIG;
         /* First alone, so that errors name lines of what the person wrote. */
-        if (config_policy_text(ws->settings->config, ws->conf, rules, SLICE_EMPTY, &after, errors) < 0)
+        if (config_policy_text(ws->settings->config, ws->conf, rules, SLICE_EMPTY, NULL, &after, errors) < 0)
                 goto out;
         buf_clear(&after);
         if (replaced_text(ws, rules, &text, errors, err) < 0 || !(s = load_with(ws, buf_slice(&text), errors)))

@@ -235,7 +235,7 @@ int settings_policy(const struct daemon *d, const struct settings *s, const stru
 
         errors = (struct diags){ 0 };
         buf_init(&text, 0);
-        if (config_policy_text(s->config, w, SLICE_EMPTY, SLICE_EMPTY, &text, &errors) < 0)
+        if (config_policy_text(s->config, w, SLICE_EMPTY, SLICE_EMPTY, NULL, &text, &errors) < 0)
                 settings_first(&errors, err);
         else
                 fd = policy_file(d, buf_slice(&text), err);

@@ -176,6 +176,21 @@ const struct config_workspace *config_workspace(const struct config *c, struct s
         return NULL;
 }
 
+size_t config_credential_count(const struct config *c) { return c->prog.credential_count; }
+
+const struct config_credential *config_credential_at(const struct config *c, size_t i)
+{
+        return i < c->prog.credential_count ? &c->prog.credentials[i].c : NULL;
+}
+
+const struct config_credential *config_credential(const struct config *c, struct slice name)
+{
+        for (size_t i = 0; i < c->prog.credential_count; i++)
+                if (slice_eq(c->prog.credentials[i].c.b.name, name))
+                        return &c->prog.credentials[i].c;
+        return NULL;
+}
+
 struct slice config_proxy(const struct config *c) { return c->prog.proxy; }
 size_t config_file_count(const struct config *c) { return c->prog.source_count; }
 const char *config_file_at(const struct config *c, size_t i) { return i < c->prog.source_count ? c->prog.sources[i].name : NULL; }
@@ -220,9 +235,12 @@ struct policy *config_policy(const struct config *c, const struct config_workspa
         return NULL;
 }
 
-int config_policy_text(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, struct buf *out, struct diags *errors)
+int config_policy_text(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, const struct config_live *live, struct buf *out,
+                       struct diags *errors)
 {
         struct policy *p = config_policy(c, w, rules, extra, errors);
+
+        (void)live;
 
         if (!p)
                 return -1;

@@ -34,6 +34,19 @@ struct config_env {
         struct slice name, value; /* NUL terminated */
 };
 
+enum secret_source { SECRET_VAULT, SECRET_FILE, SECRET_ENV, SECRET_COMMAND };
+
+/* `credential NAME { … }`: what a secret is good for, and where it is found. The secret itself is never in a configuration. */
+struct config_credential {
+        struct binding b;          /* name, kind, hosts, fields, …; no placeholder in a configuration */
+        enum secret_source source; /* SECRET_VAULT when not said */
+        struct slice value;        /* file as written, variable, command line; empty of SECRET_VAULT. NUL terminated */
+        struct slice dir;          /* folder of the file that defines it: base of a relative file */
+        struct slice as_env;       /* one more variable of the guest; empty: none. NUL terminated */
+        const struct account_field *declared; /* `field` and `header` lines: of b.fields those that are not the kind's */
+        size_t declared_count;
+};
+
 struct config_workspace {
         struct slice name; /* [a-z0-9][a-z0-9-]*, ≤ RULES_NAME_BYTES; NUL terminated */
         struct slice file; /* file that defines it */
@@ -50,9 +63,17 @@ struct config_workspace {
         bool nested;
         bool detect_off;     /* `detect off`; absent or `log` otherwise */
         bool trace_activity; /* false: `trace off` */
-        const struct rule *rules;
+        const struct rule *rules; /* the workspace's own, then the agent preset's */
         size_t rule_count;
         bool default_allow;
+        const struct config_credential *const *credentials; /* bound to it, in order */
+        size_t credential_count;
+        const struct slice *models; /* hosts of the agent's model, canonical */
+        size_t model_count;
+        const struct slice *tools; /* programs of the host whose installation the guest may read; NUL terminated */
+        size_t tool_count;
+        struct slice agent;            /* name of the preset; empty: none */
+        enum account_kind agent_kind;  /* kind of credential that the agent's client uses; ACCOUNT_KIND_COUNT: none is said */
 };
 
 /* Reads `path` through the loader. NULL with at least one diagnostic. `extra` (may be empty) is parsed after it in the same name space, as a file of
@@ -73,6 +94,9 @@ void config_print_rules(const struct config *c, const struct config_workspace *w
 size_t config_workspace_count(const struct config *c);
 const struct config_workspace *config_workspace_at(const struct config *c, size_t i);
 const struct config_workspace *config_workspace(const struct config *c, struct slice name); /* NULL: none */
+size_t config_credential_count(const struct config *c);
+const struct config_credential *config_credential_at(const struct config *c, size_t i);
+const struct config_credential *config_credential(const struct config *c, struct slice name); /* NULL: none */
 /* `upstream proxy "…"`, empty when absent. */
 struct slice config_proxy(const struct config *c);
 /* Every file that was read, in order (for "no file that brome reads lies in a share"). */
@@ -81,12 +105,23 @@ const char *config_file_at(const struct config *c, size_t i);
 /* What host block i says of a CA: *path as written and the folder of the file that holds it; both empty without one. false behind the last block. */
 bool config_ca_at(const struct config *c, size_t i, struct slice *path, struct slice *dir);
 
-/* Canonical policy text of a workspace: its rules, the tables they use and every host block. `rules`, when not empty, replaces the workspace's rules (a live
+/* What only the running workspace knows of its policy. */
+struct config_known {
+        struct slice credential, host; /* `continue` was said after this trip */
+};
+struct config_live {
+        const char *(*placeholder)(void *ctx, struct slice credential); /* NULL, or NULL returned: none */
+        void *ctx;
+        const struct config_known *known;
+        size_t known_count;
+};
+
+/* Canonical policy text of a workspace: its credentials and model hosts, its rules, the tables they use and every host block. `live` may be NULL. `rules`, when not empty, replaces the workspace's rules (a live
  * edit; "default …" may stand in it); `extra` rules, one a line, come first (`--allow`). `ca file` paths that are relative get the folder of
  * the file that names them in front. 0; -1 with diagnostics. */
-int config_policy_text(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, struct buf *out, struct diags *errors)
-        __attribute__((warn_unused_result));
-/* The same, compiled. */
+int config_policy_text(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, const struct config_live *live, struct buf *out,
+                       struct diags *errors) __attribute__((warn_unused_result));
+/* The same, compiled, without placeholders: to be looked at. */
 struct policy *config_policy(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, struct diags *errors)
         __attribute__((warn_unused_result));
 

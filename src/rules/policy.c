@@ -34,7 +34,7 @@ struct policy *policy_compile(struct program *prog, struct diags *errors)
         }
         p->prog = *prog;
         memset(prog, 0, sizeof(*prog));
-        if (index_build(&p->index, &p->prog.arena, &p->prog.rules) == 0 && host_index(p) == 0)
+        if (index_build(&p->index, &p->prog.arena, &p->prog.rules) == 0 && host_index(p) == 0 && account_index(p) == 0)
                 return p;
         diag_at(&p->prog, errors, UINT32_MAX, "the rules and their tables are too large together");
         policy_free(p);

@@ -24,6 +24,15 @@ struct host_entry {
         struct slice dir; /* folder of the file that holds it */
 };
 
+struct credential_entry {
+        struct config_credential c;
+        uint32_t at;
+};
+
+struct known_entry {
+        struct slice credential, host;
+};
+
 struct workspace_entry {
         struct config_workspace w;
         struct ruleset rules;
@@ -50,6 +59,12 @@ struct program {
         size_t host_count, host_cap;
         struct workspace_entry *workspaces;
         size_t workspace_count, workspace_cap;
+        struct credential_entry *credentials; /* of a policy text: the bound ones */
+        size_t credential_count, credential_cap;
+        struct slice *models; /* of a policy text, as `known` */
+        size_t model_count, model_cap;
+        struct known_entry *known;
+        size_t known_count, known_cap;
         struct slice proxy;
         struct ruleset rules; /* of a policy text */
 };
@@ -140,6 +155,9 @@ const struct table *program_table(const struct program *prog, struct slice name)
 /* config.c */
 const struct program *config_program(const struct config *c);
 
+/* account.c */
+int account_index(struct policy *p); /* -1: out of memory */
+
 /* policy.c */
 struct policy *policy_compile(struct program *prog, struct diags *errors); /* takes the program */
 int program_add_copy(struct program *prog, struct diags *errors, const char *name, struct slice text);
@@ -205,11 +223,18 @@ struct index {
         uint64_t v4_bits[3], v6_bits[3]; /* prefix lengths in use, a bit each */
 };
 
+struct account_slot_entry {
+        const struct binding_host *host; /* NULL: empty */
+        uint32_t credential;
+};
+
 struct policy {
         struct program prog;
         struct index index;
         uint32_t *host_slots; /* hash by name; index + 1 into prog.hosts */
         size_t host_mask;
+        struct account_slot_entry *account_slots; /* hash by name */
+        size_t account_mask;
 };
 
 enum { CURSORS_MAX = 1 + 1 + 2 * 128 + 2 * 129 }; /* any, exact, two per label, each prefix length for an address and the one in it */

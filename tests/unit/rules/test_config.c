@@ -87,15 +87,15 @@ static void test_policies(void **state)
         assert_non_null(c);
         w = config_workspace(c, SLICE_LIT("w"));
         buf_init(&out, 0);
-        assert_int_equal(config_policy_text(c, w, SLICE_EMPTY, SLICE_LIT("allow tcp db.example:5432\n"), &out, &errors), 0);
+        assert_int_equal(config_policy_text(c, w, SLICE_EMPTY, SLICE_LIT("allow tcp db.example:5432\n"), NULL, &out, &errors), 0);
         assert_true(slice_is(buf_slice(&out), "table <t> {\n        192.0.2.0/24\n}\nhost h.example {\n        ca file \"conf/x.pem\"\n}\nrules {\n"
                                               "        allow tcp db.example:5432\n        deny any <t>\n        allow web a.example\n        default allow\n}\n"));
         buf_clear(&out);
-        assert_int_equal(config_policy_text(c, w, SLICE_LIT("allow web b.example\n"), SLICE_EMPTY, &out, &errors), 0);
+        assert_int_equal(config_policy_text(c, w, SLICE_LIT("allow web b.example\n"), SLICE_EMPTY, NULL, &out, &errors), 0);
         assert_true(slice_ends(buf_slice(&out), SLICE_LIT("rules {\n        allow web b.example\n        default deny\n}\n")));
         buf_clear(&out);
         /* A live edit cannot leave its block. */
-        assert_int_equal(config_policy_text(c, w, SLICE_LIT("allow web b.example }\nhost x.example { private ok }\nrules {"), SLICE_EMPTY, &out, &errors), -1);
+        assert_int_equal(config_policy_text(c, w, SLICE_LIT("allow web b.example }\nhost x.example { private ok }\nrules {"), SLICE_EMPTY, NULL, &out, &errors), -1);
         assert_int_equal(buf_len(&out), 0);
         assert_string_equal(errors.list[0].file, "rules");
         buf_fini(&out);
