@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "base/esc.h"
 #include "base/fd.h"
+#include "cli/describe.h"
 #include "cli/local.h"
 #include "cli/session.h"
 #include "files/loader.h"
@@ -182,21 +183,6 @@ int cmd_workspace_rm(struct cli *cli, int argc, char **argv) { return simple(cli
 int cmd_workspace_freeze(struct cli *cli, int argc, char **argv) { return simple(cli, argc, argv, "freeze", "workspace"); }
 int cmd_workspace_thaw(struct cli *cli, int argc, char **argv) { return simple(cli, argc, argv, "thaw", "workspace"); }
 
-static void print_members(json_t *o)
-{
-        const char *key;
-        json_t *v;
-
-        json_object_foreach(o, key, v) {
-                char *text;
-                if (!strcmp(key, "op") || !strcmp(key, "id") || !strcmp(key, "fds") || !strcmp(key, "rules"))
-                        continue;
-                text = json_is_string(v) ? NULL : json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
-                printf("%-14s %s\n", key, esc_str(text ? text : json_string_value(v)));
-                free(text);
-        }
-}
-
 int cmd_workspace_describe(struct cli *cli, int argc, char **argv)
 {
         struct chan_msg answer;
@@ -215,15 +201,7 @@ int cmd_workspace_describe(struct cli *cli, int argc, char **argv)
                 print_object(answer.body);
                 answer.op = NULL;
         } else {
-                struct slice rest = slice_str(member(answer.body, "rules"));
-                print_members(answer.body);
-                puts("rules");
-                while (rest.n) {
-                        ptrdiff_t nl = slice_find(rest, '\n');
-                        struct slice line = nl < 0 ? rest : slice_first(rest, (size_t)nl);
-                        printf("  %s\n", esc(line));
-                        rest = slice_skip(rest, line.n + 1);
-                }
+                describe_workspace(answer.body);
         }
         chan_msg_fini(&answer);
         return EXIT_OK;
@@ -377,7 +355,7 @@ int cmd_daemon_status(struct cli *cli, int argc, char **argv)
                 if (cli->json)
                         print_object(answer.body);
                 else
-                        print_members(answer.body);
+                        describe_supervisor(answer.body);
                 chan_msg_fini(&answer);
         }
         control_close(&c);
