@@ -47,7 +47,18 @@ static void say_json(json_t *o)
         json_decref(o);
 }
 
-static json_t *json_error(const char *text, const char *hint) { return json_pack("{s:o, s:o}", "error", json_text(text), "hint", json_text(hint)); }
+/* Messages of bromed and of the libraries come whole: "what happened; what to do". NULL: this one has no second half. */
+static const char *split_hint(char *text)
+{
+        char *at = strstr(text, "; "), *last = NULL;
+
+        for (; at; at = strstr(at + 1, "; "))
+                last = at;
+        if (!last || last == text)
+                return NULL;
+        *last = 0;
+        return last + 2;
+}
 
 static void vfail(const char *who, const char *hint, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
 static void vfail(const char *who, const char *hint, const char *fmt, va_list ap)
@@ -55,10 +66,12 @@ static void vfail(const char *who, const char *hint, const char *fmt, va_list ap
         char text[CLI_SAY_BYTES];
 
         vsnprintf(text, sizeof(text), fmt, ap);
-        if (json_errors)
-                say_json(json_error(text, hint));
-        else
+        if (json_errors) {
+                const char *next = hint ? hint : split_hint(text);
+                say_json(json_pack("{s:o, s:o}", "error", json_text(text), "hint", json_text(next)));
+        } else {
                 fprintf(stderr, "brome%s%s: %s%s%s\n", who ? " " : "", who ? who : "", text, hint ? "; " : "", hint ? hint : "");
+        }
 }
 
 int cli_fail(int code, const char *fmt, ...)
