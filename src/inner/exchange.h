@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "inner/door.h"
+#include "link/fields.h"
 #include "rules/policy.h"
 #include "wire/request.h"
 #include "wire/response.h"
@@ -54,8 +55,7 @@ struct exchange {
         struct buf up;  /* waiting for the link */
         bool up_ended, up_sent_end, down_ended;
         struct headers *up_trailers;
-        struct headers block;  /* the answer's fields as they come */
-        size_t block_cap;
+        struct field_list block; /* the answer's fields as they come */
         size_t owed; /* bytes down not yet given back to the window */
         uint64_t bytes_up, bytes_down;
         int64_t started_us, head_us;

@@ -11,7 +11,7 @@
 #include "inner/flow.h"
 #include "inner/outbox.h"
 #include "inner/ws.h"
-#include "wire/chunk.h"
+#include "link/session.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>
@@ -31,8 +31,7 @@ struct h2_stream {
         struct h2 *h;
         int32_t id;
         struct exchange *x; /* NULL: refused, or over; what is in `down` still goes out */
-        struct headers block;
-        size_t block_cap;
+        struct field_list block;
         bool judged;    /* a verdict was recorded */
         bool answered;  /* the final head was submitted */
         bool ended;     /* nothing comes after what is in `down` */
@@ -59,6 +58,7 @@ static ssize_t read_down(nghttp2_session *session, int32_t id, uint8_t *out, siz
 {
         struct h2_stream *s = source->ptr;
         size_t n = buf_len(&s->down) < cap ? buf_len(&s->down) : cap;
+        int rc = 0;
 
         (void)user;
         if (n == 0 && !s->ended)
@@ -66,20 +66,10 @@ static ssize_t read_down(nghttp2_session *session, int32_t id, uint8_t *out, siz
         if (n)
                 memcpy(out, s->down.bytes + s->down.start, n);
         buf_consume(&s->down, n);
-        if (s->ended && !buf_len(&s->down)) {
-                *flags |= NGHTTP2_DATA_FLAG_EOF;
-                if (s->trailers.n) {
-                        nghttp2_nv nv[TRAILER_FIELDS_MAX];
-                        size_t count = 0;
-                        for (; count < s->trailers.n && count < TRAILER_FIELDS_MAX; count++) {
-                                const struct header *t = &s->trailers.at[count];
-                                nv[count] = (nghttp2_nv){ (uint8_t *)(uintptr_t)t->name.p, (uint8_t *)(uintptr_t)t->value.p, t->name.n, t->value.n, NGHTTP2_NV_FLAG_NONE };
-                        }
-                        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-                        if (nghttp2_submit_trailer(session, id, nv, count) != 0)
-                                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-                }
-        }
+        if (s->ended && !buf_len(&s->down))
+                rc = fields_end(session, id, &s->trailers, flags);
+        if (rc)
+                return rc;
         if (s->x)
                 exchange_passed(s->x, n);
         return (ssize_t)n;
@@ -95,8 +85,7 @@ static int submit(struct h2_stream *s, const struct response *r, struct arena *a
 
         if (response_to_h2(a, r, &h) != WIRE_OK || h.n > sizeof(nv) / sizeof(nv[0]))
                 return -1;
-        for (size_t i = 0; i < h.n; i++)
-                nv[i] = (nghttp2_nv){ (uint8_t *)(uintptr_t)h.at[i].name.p, (uint8_t *)(uintptr_t)h.at[i].value.p, h.at[i].name.n, h.at[i].value.n, NGHTTP2_NV_FLAG_NONE };
+        h.n = fields_nv(nv, h.n, &h, NGHTTP2_NV_FLAG_NONE);
         if (response_is_interim(r))
                 rc = nghttp2_submit_headers(s->h->session, NGHTTP2_FLAG_NONE, s->id, NULL, nv, h.n, NULL);
         else
@@ -247,7 +236,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         if (h->f->state == FLOW_DEAD)
                 return NGHTTP2_ERR_CALLBACK_FAILURE;
         if (s) { /* trailers */
-                s->block.n = 0;
+                fields_begin(&s->block);
                 return 0;
         }
         s = calloc(1, sizeof(*s));
@@ -272,27 +261,10 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      uint8_t flags, void *user)
 {
         struct h2_stream *s = stream_of(session, frame->hd.stream_id);
-        struct header f;
-        bool ok = true;
 
         (void)flags, (void)user;
-        if (!s || !s->x)
-                return 0;
-        if (s->block.n == s->block_cap) {
-                size_t cap = s->block_cap ? s->block_cap * 2 : 16;
-                struct header *at = cap <= 2 * FIELDS_MAX ? arena_alloc_array(&s->x->arena, cap, sizeof(*at)) : NULL;
-                if (!at)
-                        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-                if (s->block.n)
-                        memcpy(at, s->block.at, s->block.n * sizeof(*at));
-                s->block.at = at;
-                s->block_cap = cap;
-        }
-        f.name = arena_copy(&s->x->arena, slice_of(name, name_n), &ok);
-        f.value = arena_copy(&s->x->arena, slice_of(value, value_n), &ok);
-        if (!ok)
-                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-        s->block.at[s->block.n++] = f;
+        if (s && s->x)
+                fields_add(&s->block, &s->x->arena, slice_of(name, name_n), slice_of(value, value_n));
         return 0;
 }
 
@@ -314,8 +286,11 @@ static void got_request(struct h2_stream *s, bool end_stream)
         struct flow *f = s->h->f;
         struct request_flow flow = { .scheme = f->tls ? SCHEME_HTTPS : SCHEME_HTTP, .to = &f->to, .to_n = 1, .sni = f->has_sni ? &f->to : NULL };
         struct request *req = arena_alloc(&x->arena, sizeof(*req));
-        enum wire_reason why = req ? request_from_h2(&x->arena, &s->block, end_stream, &flow, req) : WIRE_MEMORY;
+        struct headers block = fields_block(&s->block);
+        enum wire_reason why = req ? s->block.bad : WIRE_MEMORY;
 
+        if (why == WIRE_OK)
+                why = request_from_h2(&x->arena, &block, end_stream, &flow, req);
         if (why != WIRE_OK) {
                 struct refusal r = refusal_of_wire(why);
                 refuse(s, &r);
@@ -336,15 +311,16 @@ static void got_trailers(struct h2_stream *s)
 {
         struct headers *trailers = arena_alloc(&s->x->arena, sizeof(*trailers));
 
-        trailers_drop_ours(&s->block);
-        s->x->found = trailers ? trailers_check(&s->block, true) : WIRE_MEMORY;
+        s->x->found = trailers ? s->block.bad : WIRE_MEMORY;
+        if (s->x->found == WIRE_OK) {
+                *trailers = fields_block(&s->block);
+                trailers_drop_ours(trailers);
+                s->x->found = trailers_check(trailers, true);
+        }
         if (s->x->found != WIRE_OK) {
                 reset(s, NGHTTP2_PROTOCOL_ERROR);
                 return;
         }
-        *trailers = s->block;
-        s->block = (struct headers){ 0 };
-        s->block_cap = 0;
         exchange_send_end(s->x, trailers);
 }
 
@@ -563,53 +539,36 @@ static void h2_tick(struct flow *f, int64_t now_ms)
 
 static const struct flow_server h2_server = { .name = "h2", .stop = h2_stop, .retire = h2_retire, .tick = h2_tick, .free = h2_free };
 
-static nghttp2_session *server_session(struct h2 *h)
+static void session_limits(nghttp2_option *opt)
 {
-        nghttp2_session_callbacks *cb = NULL;
-        nghttp2_option *opt = NULL;
-        nghttp2_session *session = NULL;
-
-        if (nghttp2_session_callbacks_new(&cb) != 0 || nghttp2_option_new(&opt) != 0)
-                goto out;
-        nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
-        nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-        nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
-        nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_sent);
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-        nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
-        nghttp2_option_set_no_auto_window_update(opt, 1);
-        nghttp2_option_set_no_closed_streams(opt, 1);
         nghttp2_option_set_stream_reset_rate_limit(opt, H2_RESET_BURST, H2_RESET_RATE);
         nghttp2_option_set_max_continuations(opt, H2_CONTINUATIONS);
         nghttp2_option_set_max_outbound_ack(opt, H2_OUTBOUND_ACKS);
         nghttp2_option_set_max_settings(opt, H2_SETTINGS);
-        if (nghttp2_session_server_new2(&session, cb, h, opt) != 0)
-                session = NULL;
-out:
-        nghttp2_session_callbacks_del(cb);
-        nghttp2_option_del(opt);
-        return session;
 }
+
+static const nghttp2_settings_entry settings[] = {
+        { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, H2_STREAMS },
+        { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
+        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEAD_BYTES_MAX },
+        { NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1 },
+};
+static const struct session_plan server = {
+        .server = true, .begin_headers = on_begin_headers, .header = on_header, .frame_recv = on_frame, .data = on_data,
+        .stream_close = on_stream_close, .frame_send = on_sent, .limit = session_limits,
+        .settings = settings, .settings_n = sizeof(settings) / sizeof(settings[0]), .window_bytes = H2_WINDOW,
+};
 
 void h2_serve(struct flow *f)
 {
-        static const nghttp2_settings_entry settings[] = {
-                { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, H2_STREAMS },
-                { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
-                { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEAD_BYTES_MAX },
-                { NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1 },
-        };
         struct h2 *h = calloc(1, sizeof(*h));
 
         if (h) {
                 h->f = f;
                 TAILQ_INIT(&h->streams);
-                h->session = server_session(h);
+                h->session = session_new(&server, h);
         }
-        if (!h || !h->session || nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) != 0 ||
-            nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, H2_WINDOW) != 0) {
-                if (h)
-                        nghttp2_session_del(h->session);
+        if (!h || !h->session) {
                 free(h);
                 flow_close(f, true);
                 return;

@@ -2,10 +2,12 @@
 #ifndef BROME_INNER_LIMITS_H
 #define BROME_INNER_LIMITS_H
 
+#include "link/limits.h"
+
 enum {
         /* Flows */
         FLOWS_MAX = 4096,            /* TCP flows of one workspace: more than a build or a crawler holds open, and what the link carries */
-        EXCHANGES_MAX = 4096,        /* streams of the link (docs/CONTROL.md) */
+        EXCHANGES_MAX = LINK_STREAMS_MAX,
         UDP_FLOWS_MAX = 1024,        /* a resolver or a game opens tens; more is a scan */
         ACCEPTS_PER_TURN = 64,       /* so that a connection flood does not starve what is open */
         DATAGRAMS_PER_TURN = 64,     /* the same */
@@ -31,11 +33,6 @@ enum {
         HELD_BYTES = 16 * 1024 * 1024, /* of all exchanges, waiting for the link */
         HELD_MAX_BYTES = 256 * 1024 * 1024, /* HTTP/2 windows are promised already when HELD_BYTES is passed: beyond this an exchange is cut */
         LINK_OUT_BYTES = 256 * 1024, /* frames made but not yet taken by the socket */
-        LINK_STREAM_WINDOW = 1024 * 1024,      /* docs/CONTROL.md */
-        LINK_WINDOW = 16 * 1024 * 1024,        /* the same */
-        LINK_FRAME_BYTES = 128 * 1024,         /* one DATA frame; the same */
-        LINK_GATHER_BYTES = 4 * 1024,          /* smaller frames are copied together, so that many leave with one call */
-        LINK_HELD_BYTES = 32 * 1024 * 1024,    /* bytes down that guests do not read, before all streams wait */
         EVENTS_HIGH_BYTES = 1024 * 1024,       /* records bromed did not take: stop admitting */
         EVENTS_MAX_BYTES = 4 * 1024 * 1024,    /* ends of what was admitted still fit */
         EVENTS_DELAY_MS = 20,                  /* contract: within 50 ms */

@@ -5,6 +5,8 @@
 #include "inner/link.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "link/pipe.h"
+#include "link/session.h"
 #include "wire/chunk.h"
 
 #include <errno.h>
@@ -15,19 +17,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FRAME_HEAD_BYTES = 9 };
-
 struct link {
         struct door *door;
         int fd; /* -1: the outer door is gone */
         nghttp2_session *h2;
         struct event ev_read, ev_write;
         bool writing, broken;
-        bool blocked; /* the socket takes no more for now */
-        bool sent;    /* a frame left at once, in this round */
-        struct buf out;
-        size_t held_bytes;     /* came down and were not yet passed on */
-        size_t deferred_bytes; /* of the connection's window, not yet given back */
+        struct pipe pipe;
+        struct window window; /* of what came down */
 };
 
 static uint8_t scratch[2 * SCRATCH_BYTES];
@@ -85,7 +82,7 @@ static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *f, void *u
 
         (void)user;
         if (x)
-                x->block.n = 0;
+                fields_begin(&x->block);
         return 0;
 }
 
@@ -93,27 +90,10 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *f, const uint8_t 
                      uint8_t flags, void *user)
 {
         struct exchange *x = exchange_of(h2, f->hd.stream_id);
-        struct header h;
-        bool ok = true;
 
         (void)flags, (void)user;
-        if (!x)
-                return 0;
-        if (x->block.n == x->block_cap) {
-                size_t cap = x->block_cap ? x->block_cap * 2 : 16;
-                struct header *at = cap <= 2 * FIELDS_MAX ? arena_alloc_array(&x->arena, cap, sizeof(*at)) : NULL;
-                if (!at)
-                        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-                if (x->block.n)
-                        memcpy(at, x->block.at, x->block.n * sizeof(*at));
-                x->block.at = at;
-                x->block_cap = cap;
-        }
-        h.name = arena_copy(&x->arena, slice_of(name, name_n), &ok);
-        h.value = arena_copy(&x->arena, slice_of(value, value_n), &ok);
-        if (!ok)
-                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-        x->block.at[x->block.n++] = h;
+        if (x)
+                fields_add(&x->block, &x->arena, slice_of(name, name_n), slice_of(value, value_n));
         return 0;
 }
 
@@ -134,14 +114,16 @@ static void got_head(struct exchange *x, bool end_stream)
         enum reason reason;
         struct slice detail;
         struct response r;
-        enum wire_reason why;
+        struct headers block = fields_block(&x->block);
+        enum wire_reason why = x->block.bad;
 
-        take_ours(x, &x->block, &reason, &detail);
+        take_ours(x, &block, &reason, &detail);
         if (reason != REASON_NONE) {
                 exchange_link_reset(x, reason, detail);
                 return;
         }
-        why = x->req ? response_from_h2(&x->arena, &x->block, end_stream, x->req, false, &r) : connect_answer(&x->block, &r);
+        if (why == WIRE_OK)
+                why = x->req ? response_from_h2(&x->arena, &block, end_stream, x->req, false, &r) : connect_answer(&block, &r);
         if (why != WIRE_OK) {
                 exchange_link_reset(x, REASON_UPSTREAM_PROTOCOL, slice_str(wire_reason_sentence(why)));
                 return;
@@ -155,6 +137,19 @@ static void got_head(struct exchange *x, bool end_stream)
         exchange_link_head(x, &r);
 }
 
+static void got_trailers(struct exchange *x, bool end_stream)
+{
+        struct headers block = fields_block(&x->block);
+        enum reason reason;
+        struct slice detail;
+
+        take_ours(x, &block, &reason, &detail);
+        if (reason != REASON_NONE || x->block.bad || !end_stream || trailers_check(&block, true) != WIRE_OK)
+                exchange_link_reset(x, reason != REASON_NONE ? reason : REASON_UPSTREAM_PROTOCOL, detail);
+        else
+                exchange_link_end(x, &block);
+}
+
 static void got_headers(struct exchange *x, bool end_stream)
 {
         static const struct headers none;
@@ -164,13 +159,7 @@ static void got_headers(struct exchange *x, bool end_stream)
                 if (x->state == EXCHANGE_ANSWERED && end_stream)
                         exchange_link_end(x, &none);
         } else if (x->state == EXCHANGE_ANSWERED) {
-                enum reason reason;
-                struct slice detail;
-                take_ours(x, &x->block, &reason, &detail);
-                if (reason != REASON_NONE || !end_stream || trailers_check(&x->block, true) != WIRE_OK)
-                        exchange_link_reset(x, reason != REASON_NONE ? reason : REASON_UPSTREAM_PROTOCOL, detail);
-                else
-                        exchange_link_end(x, &x->block);
+                got_trailers(x, end_stream);
         }
 }
 
@@ -190,20 +179,6 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *f, void *user)
         return 0;
 }
 
-/* The connection's window is given back at once while little is held, so that guests that read slowly do not stop everyone's
- * streams; beyond LINK_HELD_BYTES only for what was passed on, which bounds the memory. */
-static void settle(struct link *l)
-{
-        size_t keep = l->held_bytes > LINK_HELD_BYTES ? l->held_bytes - LINK_HELD_BYTES : 0, give;
-
-        if (l->deferred_bytes <= keep)
-                return;
-        give = l->deferred_bytes - keep;
-        l->deferred_bytes = keep;
-        if (nghttp2_session_consume_connection(l->h2, give) != 0)
-                l->broken = true;
-}
-
 static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t *p, size_t n, void *user)
 {
         struct exchange *x = exchange_of(h2, id);
@@ -211,9 +186,8 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t
 
         (void)flags;
         if (x && x->state == EXCHANGE_ANSWERED) {
-                l->held_bytes += n;
-                l->deferred_bytes += n;
-                settle(l);
+                if (window_take(&l->window, h2, n) != 0)
+                        l->broken = true;
                 exchange_link_data(x, slice_of(p, n));
         } else if (nghttp2_session_consume_connection(h2, n) != 0)
                 return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -249,6 +223,7 @@ static ssize_t read_up(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap
 {
         struct exchange *x = exchange_of(h2, id);
         size_t n;
+        int rc = 0;
 
         (void)source, (void)user, (void)out;
         if (!x)
@@ -258,65 +233,30 @@ static ssize_t read_up(nghttp2_session *h2, int32_t id, uint8_t *out, size_t cap
                 return NGHTTP2_ERR_DEFERRED;
         *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
         if (n == buf_len(&x->up) && x->up_ended) {
-                *flags |= NGHTTP2_DATA_FLAG_EOF;
                 x->up_sent_end = true;
-                if (x->up_trailers && x->up_trailers->n) {
-                        nghttp2_nv nv[TRAILER_FIELDS_MAX];
-                        size_t count = 0;
-                        for (; count < x->up_trailers->n && count < TRAILER_FIELDS_MAX; count++) {
-                                const struct header *t = &x->up_trailers->at[count];
-                                nv[count] = (nghttp2_nv){ (uint8_t *)(uintptr_t)t->name.p, (uint8_t *)(uintptr_t)t->value.p, t->name.n, t->value.n, NGHTTP2_NV_FLAG_NONE };
-                        }
-                        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-                        if (nghttp2_submit_trailer(h2, id, nv, count) != 0)
-                                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-                }
+                rc = fields_end(h2, id, x->up_trailers, flags);
         }
-        return (ssize_t)n;
-}
-
-/* A small frame is gathered with others; a large one goes out from where it stands, behind what was gathered. 1, 0 (not now) or -1. */
-static int put_frame(struct link *l, struct slice head, struct slice body)
-{
-        int rc;
-
-        if (l->blocked || buf_len(&l->out) >= LINK_OUT_BYTES)
-                return 0;
-        if (body.n < LINK_GATHER_BYTES)
-                return buf_add_slice(&l->out, head) < 0 || buf_add_slice(&l->out, body) < 0 ? -1 : 1;
-        rc = fd_send_after(l->fd, &l->out, head, body);
-        l->blocked = rc == 0 || (rc > 0 && buf_len(&l->out));
-        l->sent = l->sent || rc > 0;
-        return rc;
+        return rc ? rc : (ssize_t)n;
 }
 
 static int on_send_data(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t *head, size_t n, nghttp2_data_source *source, void *user)
 {
         struct exchange *x = exchange_of(h2, frame->hd.stream_id);
+        struct link *l = user;
+        int rc;
 
         (void)source;
         if (!x)
                 return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-        switch (put_frame(user, slice_of(head, FRAME_HEAD_BYTES), slice_first(buf_slice(&x->up), n))) {
-        case 0:
-                return NGHTTP2_ERR_WOULDBLOCK;
-        case -1:
-                return NGHTTP2_ERR_CALLBACK_FAILURE;
-        }
-        exchange_link_took(x, n);
-        return 0;
-}
-
-static ssize_t frame_bytes(nghttp2_session *h2, uint8_t type, int32_t id, int32_t connection_window, int32_t stream_window, uint32_t frame_max, void *user)
-{
-        (void)h2, (void)type, (void)id, (void)connection_window, (void)stream_window, (void)user;
-        return frame_max < LINK_FRAME_BYTES ? frame_max : LINK_FRAME_BYTES;
+        rc = pipe_data(&l->pipe, head, slice_first(buf_slice(&x->up), n));
+        if (rc == 0)
+                exchange_link_took(x, n);
+        return rc;
 }
 
 static nghttp2_nv nv_of(struct slice name, struct slice value)
 {
-        /* nghttp2 copies both: no flag says otherwise. */
-        return (nghttp2_nv){ (uint8_t *)(uintptr_t)name.p, (uint8_t *)(uintptr_t)value.p, name.n, value.n, NGHTTP2_NV_FLAG_NONE };
+        return field_nv(name, value, NGHTTP2_NV_FLAG_NONE); /* nghttp2 copies both */
 }
 
 /* host:port with the port always there, for flows that are no request. */
@@ -408,8 +348,8 @@ void link_passed(struct link *l, struct exchange *x, size_t n)
 {
         if (!l->h2 || !n)
                 return;
-        l->held_bytes -= n;
-        settle(l);
+        if (window_pass(&l->window, l->h2, n) != 0)
+                l->broken = true;
         if (x->stream && nghttp2_session_consume_stream(l->h2, x->stream, n) != 0)
                 l->broken = true;
 }
@@ -438,7 +378,7 @@ static void link_down(struct link *l, const char *why)
         fd_close(&l->fd);
         nghttp2_session_del(l->h2);
         l->h2 = NULL;
-        buf_fini(&l->out);
+        pipe_fini(&l->pipe);
         while ((x = TAILQ_FIRST(&l->door->exchanges))) {
                 x->stream = 0;
                 exchange_link_reset(x, REASON_OUTER_GONE, SLICE_EMPTY);
@@ -449,17 +389,9 @@ static void link_down(struct link *l, const char *why)
 
 static int link_write(struct link *l)
 {
-        while (buf_len(&l->out) && !l->blocked) {
-                ssize_t n = send(l->fd, buf_slice(&l->out).p, buf_len(&l->out), MSG_NOSIGNAL);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                l->blocked = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-                if (n < 0 && !l->blocked)
-                        return -1;
-                if (n > 0)
-                        buf_consume(&l->out, (size_t)n);
-        }
-        if (l->blocked != l->writing) {
+        if (pipe_send(&l->pipe) < 0)
+                return -1;
+        if (l->pipe.blocked != l->writing) {
                 l->writing = !l->writing;
                 if ((l->writing ? event_add(&l->ev_write, NULL) : event_del(&l->ev_write)) < 0)
                         return -1;
@@ -473,17 +405,10 @@ bool link_turn_end(struct link *l)
 
         if (!link_is_up(l))
                 return false;
-        l->sent = false;
-        /* Appending to what the socket does not take would only move bytes about. */
-        while (!l->broken && !l->blocked && buf_len(&l->out) < LINK_OUT_BYTES) {
-                const uint8_t *p;
-                ssize_t n = nghttp2_session_mem_send(l->h2, &p);
-                if (n < 0 || (n > 0 && buf_add(&l->out, p, (size_t)n) < 0))
-                        l->broken = true;
-                if (n <= 0)
-                        break;
-        }
-        any = !l->blocked && (l->sent || buf_len(&l->out));
+        l->pipe.sent = false;
+        if (!l->broken && pipe_fill(&l->pipe, l->h2) < 0)
+                l->broken = true;
+        any = !l->pipe.blocked && (l->pipe.sent || buf_len(&l->pipe.out));
         if (l->broken || link_write(l) < 0)
                 link_down(l, l->broken ? "protocol error" : strerror(errno));
         return any;
@@ -514,58 +439,41 @@ static void on_link_writable(evutil_socket_t fd, short what, void *arg)
         struct link *l = arg;
 
         (void)fd, (void)what;
-        l->blocked = false;
+        l->pipe.blocked = false;
         if (link_write(l) < 0)
                 link_down(l, strerror(errno));
 }
 
 /* --- life --- */
 
-static nghttp2_session *client_session(struct link *l)
+static void session_limits(nghttp2_option *opt)
 {
-        nghttp2_session_callbacks *cb = NULL;
-        nghttp2_option *opt = NULL;
-        nghttp2_session *h2 = NULL;
-
-        if (nghttp2_session_callbacks_new(&cb) != 0 || nghttp2_option_new(&opt) != 0)
-                goto out;
-        nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
-        nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-        nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-        nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
-        nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
-        nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_bytes);
-        nghttp2_option_set_no_auto_window_update(opt, 1);
         nghttp2_option_set_peer_max_concurrent_streams(opt, EXCHANGES_MAX);
-        nghttp2_option_set_no_closed_streams(opt, 1);
         nghttp2_option_set_max_send_header_block_length(opt, 2 * HEAD_BYTES_MAX);
-        if (nghttp2_session_client_new2(&h2, cb, l, opt) != 0)
-                h2 = NULL;
-out:
-        nghttp2_session_callbacks_del(cb);
-        nghttp2_option_del(opt);
-        return h2;
 }
+
+static const nghttp2_settings_entry settings[] = {
+        { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, LINK_STREAM_WINDOW },
+        { NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
+        { NGHTTP2_SETTINGS_MAX_FRAME_SIZE, LINK_FRAME_BYTES },
+        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 2 * HEAD_BYTES_MAX },
+};
+static const struct session_plan client = {
+        .begin_headers = on_begin_headers, .header = on_header, .frame_recv = on_frame, .data = on_data, .stream_close = on_close,
+        .send_data = on_send_data, .frame_length = pipe_frame_length, .limit = session_limits,
+        .settings = settings, .settings_n = sizeof(settings) / sizeof(settings[0]), .window_bytes = LINK_WINDOW,
+};
 
 struct link *link_open(struct door *d, int fd)
 {
-        static const nghttp2_settings_entry settings[] = {
-                { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, LINK_STREAM_WINDOW },
-                { NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
-                { NGHTTP2_SETTINGS_MAX_FRAME_SIZE, LINK_FRAME_BYTES },
-                { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 2 * HEAD_BYTES_MAX },
-        };
         struct link *l = calloc(1, sizeof(*l));
 
         if (!l)
                 return NULL;
         l->door = d;
         l->fd = fd;
-        buf_init(&l->out, 0);
-        if (fd_nonblock(fd) < 0 || !(l->h2 = client_session(l)) ||
-            nghttp2_submit_settings(l->h2, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) != 0 ||
-            nghttp2_session_set_local_window_size(l->h2, NGHTTP2_FLAG_NONE, 0, LINK_WINDOW) != 0 ||
+        pipe_init(&l->pipe, fd, LINK_OUT_BYTES);
+        if (fd_nonblock(fd) < 0 || !(l->h2 = session_new(&client, l)) ||
             event_assign(&l->ev_read, d->base, fd, EV_READ | EV_PERSIST, on_link_readable, l) < 0 ||
             event_assign(&l->ev_write, d->base, fd, EV_WRITE | EV_PERSIST, on_link_writable, l) < 0 || event_add(&l->ev_read, NULL) < 0) {
                 nghttp2_session_del(l->h2);

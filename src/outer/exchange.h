@@ -8,8 +8,8 @@
 #ifndef BROME_OUTER_EXCHANGE_H
 #define BROME_OUTER_EXCHANGE_H
 
+#include "link/fields.h"
 #include "outer/decide.h"
-#include "outer/fields.h"
 #include "outer/outer.h"
 #include "wire/request.h"
 #include "wire/response.h"

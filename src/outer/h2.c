@@ -3,6 +3,7 @@
 #include "outer/http.h"
 
 #include "base/log.h"
+#include "link/session.h"
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>
 
@@ -83,6 +84,7 @@ static ssize_t read_up(nghttp2_session *s, int32_t id, uint8_t *p, size_t cap, u
         struct h2_stream *st = source->ptr;
         struct exchange *ex = st->ex;
         size_t n;
+        int rc;
 
         (void)p;
         (void)user;
@@ -99,18 +101,8 @@ static ssize_t read_up(nghttp2_session *s, int32_t id, uint8_t *p, size_t cap, u
         *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
         if (!ex->up_ended || n < buf_len(&ex->up))
                 return (ssize_t)n;
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-        if (ex->up_trailers.n) {
-                nghttp2_nv nv[FIELDS_MAX];
-
-                for (size_t i = 0; i < ex->up_trailers.n; i++)
-                        nv[i] = (nghttp2_nv){ (uint8_t *)(uintptr_t)ex->up_trailers.at[i].name.p, (uint8_t *)(uintptr_t)ex->up_trailers.at[i].value.p,
-                                              ex->up_trailers.at[i].name.n, ex->up_trailers.at[i].value.n, NGHTTP2_NV_FLAG_NONE };
-                *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-                if (nghttp2_submit_trailer(s, id, nv, ex->up_trailers.n) < 0)
-                        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-        }
-        return (ssize_t)n;
+        rc = fields_end(s, id, &ex->up_trailers, flags);
+        return rc ? rc : (ssize_t)n;
 }
 
 static int on_frame_send(nghttp2_session *s, const nghttp2_frame *frame, void *user)
@@ -176,7 +168,7 @@ static void on_answer(struct h2_stream *st, bool end)
         struct exchange *ex = st->ex;
         struct headers block = fields_block(&st->block);
         struct response r;
-        enum wire_reason why = st->block.bad ? WIRE_HEAD_TOO_LARGE : response_from_h2(&ex->arena, &block, end, &ex->req, false, &r);
+        enum wire_reason why = st->block.bad ? st->block.bad : response_from_h2(&ex->arena, &block, end, &ex->req, false, &r);
 
         if (why != WIRE_OK) {
                 stream_fail(st, REASON_UPSTREAM_PROTOCOL, wire_reason_sentence(why));
@@ -301,48 +293,26 @@ static int on_stream_close(nghttp2_session *s, int32_t id, uint32_t code, void *
 
 /* --- the connection --- */
 
-static nghttp2_session *session_new(struct http *h)
-{
-        static const nghttp2_settings_entry settings[] = {
-                { NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
-                { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 0 },
-                { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
-                { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEAD_BYTES_MAX },
-        };
-        nghttp2_session_callbacks *cb = NULL;
-        nghttp2_option *opt = NULL;
-        nghttp2_session *s = NULL;
+static void session_limits(nghttp2_option *opt) { nghttp2_option_set_peer_max_concurrent_streams(opt, 100); }
 
-        if (nghttp2_session_callbacks_new(&cb) < 0 || nghttp2_option_new(&opt) < 0)
-                goto out;
-        nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
-        nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-        nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-        nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
-        nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
-        nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
-        nghttp2_option_set_no_auto_window_update(opt, 1);
-        nghttp2_option_set_no_closed_streams(opt, 1);
-        nghttp2_option_set_peer_max_concurrent_streams(opt, 100);
-        if (nghttp2_session_client_new2(&s, cb, h, opt) == 0 &&
-            (nghttp2_submit_settings(s, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) < 0 ||
-             nghttp2_session_set_local_window_size(s, NGHTTP2_FLAG_NONE, 0, H2_WINDOW) < 0)) {
-                nghttp2_session_del(s);
-                s = NULL;
-        }
-out:
-        nghttp2_session_callbacks_del(cb);
-        nghttp2_option_del(opt);
-        return s;
-}
+static const nghttp2_settings_entry settings[] = {
+        { NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
+        { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 0 },
+        { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
+        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEAD_BYTES_MAX },
+};
+static const struct session_plan client = {
+        .begin_headers = on_begin_headers, .header = on_header, .frame_recv = on_frame_recv, .data = on_data, .stream_close = on_stream_close,
+        .frame_send = on_frame_send, .send_data = on_send_data, .limit = session_limits,
+        .settings = settings, .settings_n = sizeof(settings) / sizeof(settings[0]), .window_bytes = H2_WINDOW,
+};
 
 static int h2_start(struct http *h)
 {
         h->h2 = calloc(1, sizeof(*h->h2));
         if (!h->h2)
                 return -1;
-        h->h2->session = session_new(h);
+        h->h2->session = session_new(&client, h);
         if (!h->h2->session)
                 return -1;
         conn_ask(h->conn);
@@ -383,10 +353,7 @@ static int32_t submit(struct http *h, struct h2_stream *st)
 
         if (request_to_h2(&ex->arena, &ex->req, false, &fields) != WIRE_OK || fields.n > FIELDS_MAX + 8)
                 return -1;
-        for (size_t i = 0; i < fields.n; i++)
-                nv[i] = (nghttp2_nv){ (uint8_t *)(uintptr_t)fields.at[i].name.p, (uint8_t *)(uintptr_t)fields.at[i].value.p, fields.at[i].name.n,
-                                      fields.at[i].value.n, NGHTTP2_NV_FLAG_NONE };
-        return nghttp2_submit_request(h->h2->session, NULL, nv, fields.n, has_body ? &body : NULL, st);
+        return nghttp2_submit_request(h->h2->session, NULL, nv, fields_nv(nv, FIELDS_MAX + 8, &fields, NGHTTP2_NV_FLAG_NONE), has_body ? &body : NULL, st);
 }
 
 static void h2_take(struct http *h, struct exchange *ex)

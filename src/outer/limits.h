@@ -2,16 +2,12 @@
 #ifndef BROME_OUTER_LIMITS_H
 #define BROME_OUTER_LIMITS_H
 
+#include "link/limits.h"
+
 enum {
-        /* link */
-        LINK_STREAMS_MAX = 4096,              /* docs/CONTROL.md */
-        LINK_STREAM_WINDOW = 1 << 20,         /* the same: what one exchange may hold on its way out */
-        LINK_WINDOW = 16 << 20,               /* the same, all exchanges */
+        /* link, beside what both ends keep (link/limits.h) */
         LINK_OUT_BYTES = 128 * 1024,          /* serialised and not yet taken by the kernel: about a socket buffer */
         LINK_READ_BYTES = 128 * 1024,         /* one read: eight DATA frames */
-        LINK_HELD_BYTES = 32 << 20,           /* of requests that origins do not read, before all streams wait */
-        LINK_FRAME_BYTES = 128 * 1024,        /* one DATA frame; docs/CONTROL.md */
-        LINK_GATHER_BYTES = 4 * 1024,         /* smaller frames are copied together, so that many leave with one call */
         LINK_RESETS_BURST = 1 << 20,          /* streams that the inner door may cancel at once, and */
         LINK_RESETS_RATE = 1 << 17,           /* per second: more than the link can carry */
         /* exchanges */

@@ -3,6 +3,8 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "link/pipe.h"
+#include "link/session.h"
 #include "outer/turn.h"
 #include "wire/chunk.h"
 #include <errno.h>
@@ -10,20 +12,16 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-enum { FRAME_HEAD_BYTES = 9 };
-
 struct link {
         struct outer *outer;
-        int fd;
+        struct pipe pipe;
+        struct window window; /* of requests */
         nghttp2_session *session;
         struct event *readable, *writable;
-        struct buf out;
         struct turn_item flush;
         struct exchange *all;
         size_t count;
-        size_t held_bytes;     /* of requests, not yet passed on */
-        size_t deferred_bytes; /* of the connection's window, not yet given back */
-        bool broken, blocked; /* blocked: the socket takes no more for now */
+        bool broken;
         void (*on_broken)(void *ctx, const char *why);
         void *ctx;
         uint8_t in[LINK_READ_BYTES];
@@ -35,19 +33,6 @@ static void link_break(struct link *l, const char *why)
                 return;
         l->broken = true;
         l->on_broken(l->ctx, why);
-}
-
-/* The connection's window is given back at once while little is held, so that a few origins that do not read do not stop every upload;
- * beyond LINK_HELD_BYTES only for what was passed on, which bounds the memory. */
-static void settle(struct link *l)
-{
-        size_t keep = l->held_bytes > LINK_HELD_BYTES ? l->held_bytes - LINK_HELD_BYTES : 0, give;
-
-        if (l->deferred_bytes <= keep)
-                return;
-        give = l->deferred_bytes - keep;
-        l->deferred_bytes = keep;
-        (void)!nghttp2_session_consume_connection(l->session, give);
 }
 
 /* --- exchanges --- */
@@ -76,8 +61,7 @@ static void exchange_free(struct link *l, struct exchange *ex)
 {
         exchange_abort(ex);
         /* What nobody took must not stay charged to the connection's window. */
-        l->held_bytes -= buf_len(&ex->up);
-        settle(l);
+        (void)!window_pass(&l->window, l->session, buf_len(&ex->up));
         l->outer->held_bytes -= buf_len(&ex->down);
         if (ex->prev)
                 ex->prev->next = ex->next;
@@ -179,7 +163,7 @@ static void on_request(struct link *l, struct exchange *ex, bool end_stream)
         struct request_flow flow = { .link = true };
         struct headers block = fields_block(&ex->block);
         struct slice kind;
-        enum wire_reason why = ex->block.bad ? WIRE_HEAD_TOO_LARGE : request_from_h2(&ex->arena, &block, end_stream, &flow, &ex->req);
+        enum wire_reason why = ex->block.bad ? ex->block.bad : request_from_h2(&ex->arena, &block, end_stream, &flow, &ex->req);
 
         if (why != WIRE_OK || take_own_fields(ex, &kind) < 0 || find_kind(ex, kind) < 0) {
                 log_debug("link: stream %d refused: %s", ex->stream, wire_reason_sentence(why));
@@ -249,9 +233,7 @@ static int on_data(nghttp2_session *s, uint8_t flags, int32_t stream, const uint
                 exchange_fail(ex, REASON_LIMIT, "out of memory");
                 return 0;
         }
-        l->held_bytes += n;
-        l->deferred_bytes += n;
-        settle(l);
+        (void)!window_take(&l->window, l->session, n);
         if (ex->ops)
                 ex->ops->up(ex);
         turn_ask(l->outer->turn, &l->flush);
@@ -284,42 +266,17 @@ static int on_frame_send(nghttp2_session *s, const nghttp2_frame *frame, void *u
         return 0;
 }
 
-/* A small frame is gathered with others; a large one goes out from where it stands, behind what was gathered. 1, 0 (not now) or -1. */
-static int put_frame(struct link *l, struct slice head, struct slice body)
-{
-        int rc;
-
-        if (l->blocked || buf_len(&l->out) >= LINK_OUT_BYTES)
-                return 0;
-        if (body.n < LINK_GATHER_BYTES)
-                return buf_add_slice(&l->out, head) < 0 || buf_add_slice(&l->out, body) < 0 ? -1 : 1;
-        rc = fd_send_after(l->fd, &l->out, head, body);
-        if (rc == 0 || (rc > 0 && buf_len(&l->out))) {
-                l->blocked = true;
-                event_add(l->writable, NULL);
-        }
-        return rc;
-}
-
-static ssize_t frame_bytes(nghttp2_session *s, uint8_t type, int32_t stream, int32_t connection_window, int32_t stream_window, uint32_t frame_max, void *user)
-{
-        (void)s, (void)type, (void)stream, (void)connection_window, (void)stream_window, (void)user;
-        return frame_max < LINK_FRAME_BYTES ? frame_max : LINK_FRAME_BYTES;
-}
-
 static int on_send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t *head, size_t n, nghttp2_data_source *source, void *user)
 {
         struct link *l = user;
         struct exchange *ex = source->ptr;
+        int rc;
 
         (void)s;
         (void)frame;
-        switch (put_frame(l, slice_of(head, FRAME_HEAD_BYTES), slice_first(buf_slice(&ex->down), n))) {
-        case 0:
-                return NGHTTP2_ERR_WOULDBLOCK;
-        case -1:
-                return NGHTTP2_ERR_CALLBACK_FAILURE;
-        }
+        rc = pipe_data(&l->pipe, head, slice_first(buf_slice(&ex->down), n));
+        if (rc)
+                return rc;
         buf_consume(&ex->down, n);
         l->outer->held_bytes -= n;
         if (ex->ops && exchange_has_room(ex))
@@ -331,6 +288,7 @@ static ssize_t read_down(nghttp2_session *s, int32_t stream, uint8_t *p, size_t 
 {
         struct exchange *ex = source->ptr;
         size_t n = buf_len(&ex->down);
+        int rc;
 
         (void)p;
         (void)user;
@@ -343,37 +301,23 @@ static ssize_t read_down(nghttp2_session *s, int32_t stream, uint8_t *p, size_t 
         *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
         if (!ex->down_ended || n < buf_len(&ex->down))
                 return (ssize_t)n;
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-        if (ex->down_trailers.n) {
-                nghttp2_nv nv[TRAILER_FIELDS_MAX];
-                size_t count = ex->down_trailers.n < TRAILER_FIELDS_MAX ? ex->down_trailers.n : TRAILER_FIELDS_MAX;
-
-                for (size_t i = 0; i < count; i++)
-                        nv[i] = (nghttp2_nv){ (uint8_t *)(uintptr_t)ex->down_trailers.at[i].name.p, (uint8_t *)(uintptr_t)ex->down_trailers.at[i].value.p,
-                                              ex->down_trailers.at[i].name.n, ex->down_trailers.at[i].value.n, NGHTTP2_NV_FLAG_NONE };
-                *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-                if (nghttp2_submit_trailer(s, stream, nv, count) < 0)
-                        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-        }
-        return (ssize_t)n;
+        rc = fields_end(s, stream, &ex->down_trailers, flags);
+        return rc ? rc : (ssize_t)n;
 }
 
 /* --- for exchange.c --- */
 
+enum { ANSWER_FIELDS = FIELDS_MAX + 8 };
+
+/* Names and values live in the exchange's arena until the stream closed. */
 static size_t to_nv(nghttp2_nv *nv, const struct headers *h)
 {
-        size_t n = h->n < FIELDS_MAX + 8 ? h->n : FIELDS_MAX + 8;
-
-        /* Names and values live in the exchange's arena until the stream closed. */
-        for (size_t i = 0; i < n; i++)
-                nv[i] = (nghttp2_nv){ (uint8_t *)(uintptr_t)h->at[i].name.p, (uint8_t *)(uintptr_t)h->at[i].value.p, h->at[i].name.n, h->at[i].value.n,
-                                      NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE };
-        return n;
+        return fields_nv(nv, ANSWER_FIELDS, h, NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE);
 }
 
 int link_interim(struct link *l, struct exchange *ex, const struct headers *fields)
 {
-        nghttp2_nv nv[FIELDS_MAX + 8];
+        nghttp2_nv nv[ANSWER_FIELDS];
 
         turn_ask(l->outer->turn, &l->flush);
         return nghttp2_submit_headers(l->session, NGHTTP2_FLAG_NONE, ex->stream, NULL, nv, to_nv(nv, fields), NULL) < 0 ? -1 : 0;
@@ -381,7 +325,7 @@ int link_interim(struct link *l, struct exchange *ex, const struct headers *fiel
 
 int link_answer(struct link *l, struct exchange *ex, const struct headers *fields, bool end)
 {
-        nghttp2_nv nv[FIELDS_MAX + 8];
+        nghttp2_nv nv[ANSWER_FIELDS];
         nghttp2_data_provider body = { .source = { .ptr = ex }, .read_callback = read_down };
 
         turn_ask(l->outer->turn, &l->flush);
@@ -399,8 +343,7 @@ void link_wake(struct link *l, struct exchange *ex)
 
 void link_give(struct link *l, struct exchange *ex, size_t n)
 {
-        l->held_bytes -= n;
-        settle(l);
+        (void)!window_pass(&l->window, l->session, n);
         (void)!nghttp2_session_consume_stream(l->session, ex->stream, n);
         turn_ask(l->outer->turn, &l->flush);
 }
@@ -414,47 +357,30 @@ void link_reset(struct link *l, struct exchange *ex, uint32_t h2_code)
 
 /* --- the socket --- */
 
+/* True: all is sent. */
 static bool link_send(struct link *l)
 {
-        while (buf_len(&l->out)) {
-                struct slice s = buf_slice(&l->out);
-                ssize_t n = send(l->fd, s.p, s.n, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-                        l->blocked = true;
-                        event_add(l->writable, NULL);
-                        return false;
-                }
-                if (n < 0) {
-                        link_break(l, "write failed");
-                        return false;
-                }
-                buf_consume(&l->out, (size_t)n);
+        if (pipe_send(&l->pipe) < 0) {
+                link_break(l, "write failed");
+                return false;
         }
-        return true;
+        if (l->pipe.blocked)
+                event_add(l->writable, NULL);
+        return !l->pipe.blocked;
 }
 
 static void link_flush(void *ctx)
 {
         struct link *l = ctx;
 
-        /* Appending to what the socket does not take would only move bytes about. */
-        while (!l->broken && !l->blocked) {
-                const uint8_t *p;
-                ssize_t n = 0;
+        while (!l->broken && !l->pipe.blocked) {
+                int rc = pipe_fill(&l->pipe, l->session);
 
-                while (buf_len(&l->out) < LINK_OUT_BYTES && (n = nghttp2_session_mem_send(l->session, &p)) > 0)
-                        if (buf_add(&l->out, p, (size_t)n) < 0) {
-                                link_break(l, "out of memory");
-                                return;
-                        }
-                if (buf_len(&l->out) < LINK_OUT_BYTES && n < 0) {
-                        link_break(l, nghttp2_strerror((int)n));
+                if (rc < 0) {
+                        link_break(l, nghttp2_strerror(rc));
                         return;
                 }
-                if (buf_len(&l->out) == 0 || !link_send(l))
+                if ((buf_len(&l->pipe.out) == 0 && !l->pipe.blocked) || !link_send(l))
                         return;
         }
 }
@@ -465,7 +391,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
         (void)fd;
         (void)what;
-        l->blocked = false;
+        l->pipe.blocked = false;
         if (link_send(l))
                 turn_ask(l->outer->turn, &l->flush);
 }
@@ -489,44 +415,21 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
                 turn_ask(l->outer->turn, &l->flush);
 }
 
-static nghttp2_session *session_new(struct link *l)
-{
-        static const nghttp2_settings_entry settings[] = {
-                { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, LINK_STREAMS_MAX },
-                { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, LINK_STREAM_WINDOW },
-                { NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1 },
-                { NGHTTP2_SETTINGS_MAX_FRAME_SIZE, LINK_FRAME_BYTES },
-                { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEAD_BYTES_MAX + FIELDS_MAX * 32 },
-        };
-        nghttp2_session_callbacks *cb = NULL;
-        nghttp2_option *opt = NULL;
-        nghttp2_session *s = NULL;
+/* The default ends the session after a thousand quick resets, and with it every flow; whoever floods is the inner door's to stop. */
+static void session_limits(nghttp2_option *opt) { nghttp2_option_set_stream_reset_rate_limit(opt, LINK_RESETS_BURST, LINK_RESETS_RATE); }
 
-        if (nghttp2_session_callbacks_new(&cb) < 0 || nghttp2_option_new(&opt) < 0)
-                goto out;
-        nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
-        nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-        nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-        nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
-        nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
-        nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
-        nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_bytes);
-        nghttp2_option_set_no_auto_window_update(opt, 1);
-        nghttp2_option_set_no_closed_streams(opt, 1);
-        /* The default ends the session after a thousand quick resets, and with it every flow; whoever floods is the inner door's to stop. */
-        nghttp2_option_set_stream_reset_rate_limit(opt, LINK_RESETS_BURST, LINK_RESETS_RATE);
-        if (nghttp2_session_server_new2(&s, cb, l, opt) == 0 &&
-            (nghttp2_submit_settings(s, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) < 0 ||
-             nghttp2_session_set_local_window_size(s, NGHTTP2_FLAG_NONE, 0, LINK_WINDOW) < 0)) {
-                nghttp2_session_del(s);
-                s = NULL;
-        }
-out:
-        nghttp2_session_callbacks_del(cb);
-        nghttp2_option_del(opt);
-        return s;
-}
+static const nghttp2_settings_entry settings[] = {
+        { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, LINK_STREAMS_MAX },
+        { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, LINK_STREAM_WINDOW },
+        { NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1 },
+        { NGHTTP2_SETTINGS_MAX_FRAME_SIZE, LINK_FRAME_BYTES },
+        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEAD_BYTES_MAX + FIELDS_MAX * 32 },
+};
+static const struct session_plan server = {
+        .server = true, .begin_headers = on_begin_headers, .header = on_header, .frame_recv = on_frame_recv, .data = on_data,
+        .stream_close = on_stream_close, .frame_send = on_frame_send, .send_data = on_send_data, .frame_length = pipe_frame_length,
+        .limit = session_limits, .settings = settings, .settings_n = sizeof(settings) / sizeof(settings[0]), .window_bytes = LINK_WINDOW,
+};
 
 struct link *link_new(struct outer *o, int fd, void (*broken)(void *ctx, const char *why), void *ctx)
 {
@@ -535,12 +438,11 @@ struct link *link_new(struct outer *o, int fd, void (*broken)(void *ctx, const c
         if (!l)
                 return NULL;
         l->outer = o;
-        l->fd = fd;
+        pipe_init(&l->pipe, fd, LINK_OUT_BYTES);
         l->on_broken = broken;
         l->ctx = ctx;
         l->flush = (struct turn_item){ .run = link_flush, .ctx = l };
-        buf_init(&l->out, 0);
-        l->session = session_new(l);
+        l->session = session_new(&server, l);
         l->readable = event_new(o->base, fd, EV_READ | EV_PERSIST, on_readable, l);
         l->writable = event_new(o->base, fd, EV_WRITE, on_writable, l);
         if (!l->session || !l->readable || !l->writable || fd_nonblock(fd) < 0)
