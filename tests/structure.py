@@ -90,6 +90,9 @@ def manual():
     for name in re.findall(r'^COMMAND\("([^"]+)"', (SRC / "cli/commands.tbl").read_text(), re.M):
         if name not in plain:
             yield f"man/brome.1 does not have `{name}`"
+    for name in re.findall(r'^\s*OPTION\("([a-z-]+)"', (SRC / "cli/commands.tbl").read_text(), re.M):
+        if not re.search(rf"-{name}\b", page):
+            yield f"man/brome.1 does not have --{name}"
     for page in ("brome.1", "brome.conf.5", "bromed.8"):
         r = subprocess.run(["mandoc", "-Tlint", "-W", "warning", str(TOP / "man" / page)], capture_output=True, text=True)
         yield from (line for line in r.stdout.splitlines() if "not found" not in line)
