@@ -183,11 +183,10 @@ static int add_calls(scmp_filter_ctx ctx, const struct seal_call *calls, size_t 
 
                 if (nr == __NR_SCMP_ERROR)
                         continue;
-                if (calls[i].arg_count)
-                        rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1,
-                                              SCMP_CMP64(calls[i].arg, SCMP_CMP_MASKED_EQ, calls[i].mask, calls[i].value));
-                else
-                        rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
+                const struct scmp_arg_cmp args[] = { SCMP_CMP64(calls[i].arg, SCMP_CMP_MASKED_EQ, calls[i].mask, calls[i].value),
+                                                     SCMP_CMP64(calls[i].arg + 1u, SCMP_CMP_MASKED_EQ, calls[i].mask, calls[i].next) };
+
+                rc = seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, nr, calls[i].arg_count, args);
                 if (rc < 0 && rc != -EEXIST && rc != -EDOM)
                         return err_sys(err, -rc, "seccomp: %s", calls[i].name);
         }

@@ -26,15 +26,19 @@ struct seal_path {
 /* 0; 1 when the kernel has no Landlock (nothing done: the caller decides); -1 on error. */
 int seal_files(const struct seal_path *paths, size_t count, struct err *err) __attribute__((warn_unused_result));
 
-/* One allowed system call. With arg_count 1 the argument `arg` masked by `mask` must equal `value` (several rows for one call: any). */
+/* One allowed system call. With arg_count 1 the argument `arg` masked by `mask` must equal `value` (several rows for one call: any); with 2 the argument
+ * behind it must be `next`, too. */
 struct seal_call {
         const char *name; /* as libseccomp spells it; unknown on this architecture is skipped */
         const char *why;
         uint8_t arg_count, arg;
-        uint64_t mask, value;
+        uint64_t mask, value, next;
 };
 #define SEAL_CALL(call, reason) { .name = #call, .why = reason }
 #define SEAL_CALL_ARG(call, n, m, v, reason) { .name = #call, .why = reason, .arg_count = 1, .arg = n, .mask = m, .value = v }
+/* setsockopt of this very option: a number alone means something else at another level. The kernel reads both as ints. */
+#define SEAL_SOCKOPT(level, option, reason) \
+        { .name = "setsockopt", .why = reason, .arg_count = 2, .arg = 1, .mask = 0xffffffffu, .value = level, .next = option }
 /* Calls that every event-loop program of ours needs: memory, clocks, read/write/close, epoll, exit, signals' return. */
 extern const struct seal_call seal_calls_base[];
 extern const size_t seal_calls_base_count;

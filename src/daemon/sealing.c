@@ -16,7 +16,7 @@
 static const struct seal_call daemon_calls[] = {
         SEAL_CALL(accept4, "clients"),
         SEAL_CALL(getsockopt, "SO_PEERCRED and SO_PEERPIDFD of clients"),
-        SEAL_CALL_ARG(setsockopt, 1, ~0ULL, SOL_SOCKET, "room for one message"),
+        SEAL_SOCKOPT(SOL_SOCKET, SO_SNDBUF, "room for one message"),
         SEAL_CALL(pidfd_open, "pins a client where the kernel has no SO_PEERPIDFD"),
         SEAL_CALL_ARG(socketpair, 0, ~0ULL, AF_UNIX, "channels, event sockets and links of a new session"),
         SEAL_CALL(memfd_create, "policies and listings for others"),

@@ -8,7 +8,7 @@
 static const struct seal_call calls[] = {
         SEAL_CALL(accept4, "the guest's connections"),
         SEAL_CALL(getsockname, "where a connection of the guest goes"),
-        SEAL_CALL_ARG(setsockopt, 2, ~0ULL, SO_LINGER, "reset instead of a close; as TCP_LINGER2 and the like harmless"),
+        SEAL_SOCKOPT(SOL_SOCKET, SO_LINGER, "reset instead of a close"),
 };
 
 int sealed(struct err *err)

@@ -8,6 +8,8 @@
 #include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -72,7 +74,9 @@ static const struct seal_call calls[] = {
         SEAL_CALL_ARG(socket, 0, ~0ULL, AF_INET, "dialling, DNS, ping sockets"),
         SEAL_CALL_ARG(socket, 0, ~0ULL, AF_INET6, "the same"),
         SEAL_CALL(connect, "dialling"),
-        SEAL_CALL(setsockopt, "TCP_NODELAY, keep-alive"),
+        SEAL_SOCKOPT(IPPROTO_TCP, TCP_NODELAY, "connections to origins; c-ares' to name servers"),
+        SEAL_SOCKOPT(IPPROTO_TCP, TCP_FASTOPEN_CONNECT, "c-ares from 1.31 on, to name servers"),
+        SEAL_SOCKOPT(SOL_SOCKET, SO_KEEPALIVE, "connections to origins"),
         SEAL_CALL(getsockopt, "what became of a connect"),
         SEAL_CALL(getsockname, "c-ares"),
         SEAL_CALL(getpeername, "c-ares, OpenSSL"),

@@ -90,17 +90,20 @@ def test_descriptors_are_of_the_expected_kinds(w, b):
 SYS = {"read": 0, "open": 2, "mmap": 9, "mprotect": 10, "ioctl": 16, "socket": 41, "connect": 42, "bind": 49, "listen": 50, "fork": 57, "clone": 56, "execve": 59, "kill": 62, "ptrace": 101, "setuid": 105,
        "mount": 165, "chroot": 161, "unshare": 272, "setns": 308, "openat": 257, "unlink": 87, "symlink": 88, "mkdir": 83, "chmod": 90, "process_vm_readv": 310, "io_uring_setup": 425, "bpf": 321, "memfd_create": 319,
        "execveat": 322, "keyctl": 250, "prctl": 157, "seccomp": 317, "pidfd_getfd": 438, "landlock": 444, "personality": 135, "name_to_handle_at": 303, "add_key": 248, "userfaultfd": 323, "perf_event_open": 298,
-       "clone3": 435, "openat2": 437, "rename": 82, "creat": 85, "prlimit64": 302, "dup2": 33, "shmget": 29, "pivot_root": 155, "sendfile": 40, "splice": 275, "x32 socket": 0x40000029}
+       "clone3": 435, "openat2": 437, "rename": 82, "creat": 85, "prlimit64": 302, "dup2": 33, "setsockopt": 54, "shmget": 29, "pivot_root": 155, "sendfile": 40, "splice": 275, "x32 socket": 0x40000029}
 EVERYWHERE = [("execve", "s:/bin/sh", 0, 0), ("execveat", -100, "s:/bin/sh", 0, 0, 0), ("fork",), ("clone", 17, 0, 0, 0, 0), ("clone3", 0, 88), ("ptrace", 16, 1, 0, 0), ("kill", 1, 9), ("setuid", 0), ("mount", "s:x", "s:/mnt", "s:tmpfs", 0, 0),
               ("chroot", "s:/"), ("unshare", 0x10000000), ("setns", 0, 0), ("socket", 16, 3, 12), ("socket", 17, 3, 768), ("socket", 40, 1, 0), ("bind", 0, 0, 0), ("listen", 0, 1), ("io_uring_setup", 4, 0), ("bpf", 0, 0, 128),
               ("process_vm_readv", 1, 0, 0, 0, 0, 0), ("mprotect", 0x1000, 0x1000, 7), ("mmap", 0, 4096, 7, 0x22, -1, 0), ("keyctl", 0, -3, 0), ("symlink", "s:/etc/passwd", "s:/tmp/x"), ("personality", 0x400000),
               ("prctl", 4, 1, 0, 0, 0), ("pidfd_getfd", 0, 0, 0), ("userfaultfd", 0), ("shmget", 1, 4096, 0o1666), ("x32 socket", 2, 1, 0), ("prlimit64", 1, 4, 0, 0)]
 # Opening files: no call at all in the inner door; for the others Landlock says which.
 FILES = [("openat", -100, "s:/etc/shadow", 0, 0), ("openat", -100, "s:/etc/passwd", 1, 0), ("openat", -100, "s:/root/.bashrc", 0, 0), ("openat", -100, "s:/proc/self/mem", 2, 0), ("openat", -100, "s:/tmp/made-by-a-door", 0o102, 0o600)]
+# Level and option together: 13 is SO_LINGER of SOL_SOCKET, TCP_CONGESTION of TCP and IP_RECVTOS of IP; then SO_BINDTODEVICE, SO_MARK, SO_ATTACH_FILTER, IP_TRANSPARENT, TCP_REPAIR, TCP_ULP.
+OPTIONS = [("setsockopt", 0, 6, 13, "s:reno", 4), ("setsockopt", 0, 0, 13, 0, 4), ("setsockopt", 0, 1, 25, "s:lo", 3), ("setsockopt", 0, 1, 36, 0, 4), ("setsockopt", 0, 1, 26, 0, 16), ("setsockopt", 0, 0, 19, 0, 4),
+           ("setsockopt", 0, 6, 19, 0, 4), ("setsockopt", 0, 6, 31, "s:tls", 4), ("setsockopt", 0, 0x100000001, 25, 0, 4)]
 PROGRAMS = {
-    "brome-inner": FILES + [("open", "s:/etc/passwd", 0, 0), ("socket", 2, 1, 0), ("socket", 10, 1, 0), ("socket", 1, 1, 0), ("connect", 3, 0, 0), ("memfd_create", "s:x", 0), ("unlink", "s:/tmp/x"), ("mkdir", "s:/tmp/x", 0o700)],
-    "brome-outer": FILES + [("socket", 1, 1, 0), ("memfd_create", "s:x", 0), ("unlink", "s:/tmp/x"), ("mkdir", "s:/tmp/x", 0o700), ("rename", "s:/tmp/x", "s:/tmp/y"), ("openat", -100, "s:/etc/hosts", 2, 0)],
-    "bromed": FILES + [("socket", 2, 1, 0), ("socket", 10, 2, 0), ("socket", 1, 1, 0), ("connect", 3, 0, 0), ("unlink", "s:/etc/hostname"), ("mkdir", "s:/tmp/made-by-a-door", 0o700), ("rename", "s:/etc/hostname", "s:/etc/hostname2")],
+    "brome-inner": FILES + OPTIONS + [("setsockopt", 0, 1, 9, 0, 4), ("setsockopt", 0, 6, 1, 0, 4), ("open", "s:/etc/passwd", 0, 0), ("socket", 2, 1, 0), ("socket", 10, 1, 0), ("socket", 1, 1, 0), ("connect", 3, 0, 0), ("memfd_create", "s:x", 0), ("unlink", "s:/tmp/x"), ("mkdir", "s:/tmp/x", 0o700)],
+    "brome-outer": FILES + OPTIONS + [("setsockopt", 0, 1, 1, 0, 4), ("setsockopt", 0, 6, 9, 0, 4), ("socket", 1, 1, 0), ("memfd_create", "s:x", 0), ("unlink", "s:/tmp/x"), ("mkdir", "s:/tmp/x", 0o700), ("rename", "s:/tmp/x", "s:/tmp/y"), ("openat", -100, "s:/etc/hosts", 2, 0)],
+    "bromed": FILES + OPTIONS + [("setsockopt", 0, 1, 8, 0, 4), ("socket", 2, 1, 0), ("socket", 10, 2, 0), ("socket", 1, 1, 0), ("connect", 3, 0, 0), ("unlink", "s:/etc/hostname"), ("mkdir", "s:/tmp/made-by-a-door", 0o700), ("rename", "s:/etc/hostname", "s:/etc/hostname2")],
     "brome-launch": FILES + [("socket", 2, 1, 0), ("socket", 1, 1, 0), ("connect", 3, 0, 0), ("memfd_create", "s:x", 0), ("rename", "s:/etc/hostname", "s:/etc/hostname2"), ("openat", -100, "s:/sys/fs/cgroup/x", 0o102, 0o600)],
     "keeper": [("socket", 2, 1, 0), ("socket", 1, 1, 0), ("socket", 16, 3, 0), ("connect", 3, 0, 0), ("memfd_create", "s:x", 0), ("mkdir", "s:/tmp/x", 0o700), ("rename", "s:/tmp/x", "s:/tmp/y")],
 }

@@ -9,7 +9,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -77,6 +80,38 @@ static void test_everything_else_kills(void **state)
         for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
                 int status = sealed(tries[i]);
                 assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+        }
+}
+
+/* An option is its level and its number: the kernel reads ints, so what stands above them is not looked at. */
+static void test_a_socket_option_alone(void **state)
+{
+        static const struct seal_call calls[] = { SEAL_SOCKOPT(SOL_SOCKET, SO_LINGER, "test"), SEAL_SOCKOPT(IPPROTO_TCP, TCP_NODELAY, "test") };
+        static const struct {
+                uint64_t level, option;
+                bool passes;
+        } tries[] = {
+                { SOL_SOCKET, SO_LINGER, true },        { IPPROTO_TCP, TCP_NODELAY, true },           { (1ull << 32) | SOL_SOCKET, SO_LINGER, true },
+                { IPPROTO_TCP, SO_LINGER, false },      { SOL_SOCKET, TCP_NODELAY, false },           { IPPROTO_IP, SO_LINGER, false },
+                { SOL_SOCKET, SO_BINDTODEVICE, false }, { (1ull << 32) | IPPROTO_TCP, SO_LINGER, false },
+        };
+        (void)state;
+
+        for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+                struct err err;
+                int status;
+                pid_t pid = fork();
+
+                if (pid == 0) {
+                        if (seal_early(&err) < 0 || seal_calls(calls, 2, &err) < 0)
+                                syscall(SYS_exit_group, 99);
+                        syscall(SYS_exit_group, syscall(SYS_setsockopt, -1L, tries[i].level, tries[i].option, 0L, 0L) < 0 ? 0 : 1);
+                }
+                waitpid(pid, &status, 0);
+                if (tries[i].passes)
+                        assert_int_equal(status, 0);
+                else
+                        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
         }
 }
 
@@ -151,7 +186,7 @@ static void test_stages(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_what_a_loop_needs_works), cmocka_unit_test(test_everything_else_kills), cmocka_unit_test(test_stages) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_what_a_loop_needs_works), cmocka_unit_test(test_everything_else_kills), cmocka_unit_test(test_a_socket_option_alone), cmocka_unit_test(test_stages) };
         /* The sanitizer's own calls are not in the list; the plain build runs this. */
         if (SANITIZED)
                 return 77;
