@@ -3,6 +3,8 @@ run a command, runs it inside and sends the result back. The rules and the envir
 so whatever an agent asks for besides inference is refused and it goes on without."""
 import re
 
+import search
+from ground import inside, tree
 from models import Models
 from world import TOP, Brome, Skip, World
 
@@ -27,15 +29,18 @@ class Agent:
     def installed(self):
         return (self.folder / "done").exists()
 
+    def share(self):
+        return f'share "{self.folder}" read-only' if self.installed() else ""
+
     def workspace(self, w):
         (w.dir / f"{self.name}.key").write_text(self.key)
         (w.dir / f"{self.name}.key").chmod(0o600)
         if KEYS == "brome":
             return f"""
                 credential {self.name} {{ kind {self.kind}; secret file "{w.dir}/{self.name}.key"; for {{ {', '.join(self.hosts)} }} }}
-                workspace {self.name} {{ agent {self.name}; credential {self.name}; share "{self.folder}" read-only }}"""
+                workspace {self.name} {{ agent {self.name}; credential {self.name}; {self.share()} }}"""
         env = "\n".join(f'env {k} "{v}"' for k, v in self.env)
-        return f'workspace {self.name} {{ share "{self.folder}" read-only\n{env}\nrules {{ {self.rules}\n default deny }} }}'
+        return f'workspace {self.name} {{ {self.share()}\n{env}\nrules {{ {self.rules}\n default deny }} }}'
 
 
 AGENTS = {a.name: a for a in (
@@ -54,12 +59,10 @@ GEMINI_PATHS = re.compile(r"/v1beta/models/[^/:]+:(generateContent|countTokens|s
 
 
 def make_world():
-    if not any(a.installed() for a in AGENTS.values()):
-        raise Skip("no agent is installed: the npm registry was not reachable (tests/peers)")
     w = World()
     w.models = Models(w, *ORIGIN, COMMAND)
     pins = "\n".join(f'host {h} {{ address {ORIGIN[0]} port {ORIGIN[1]}; ca file "{w.dir}/ca.pem" }}' for h in sorted({h for a in AGENTS.values() for h in a.hosts}))
-    w.b = Brome(w, pins + "\n" + "\n".join(a.workspace(w) for a in AGENTS.values() if a.installed()))
+    w.b = Brome(w, pins + "\n" + "\n".join(a.workspace(w) for a in AGENTS.values()))
     return w
 
 
@@ -83,6 +86,10 @@ def ask(w, name, variable=None, key=None, argv=None):
     return w.models.seen()
 
 
+def is_result(r):
+    return "665" in r.text and "/etc/ssl/certs/brome.pem" in r.text
+
+
 def check(w, name, requests, field=None, key=None, hidden=False):
     """What the origin must have seen: inference only, each request with the key in its one field, and the command's result.
     hidden: the agent takes the key out of the environment of what it runs."""
@@ -93,14 +100,12 @@ def check(w, name, requests, field=None, key=None, hidden=False):
         assert r.target in a.paths if a.paths else GEMINI_PATHS.fullmatch(r.target), r
         assert r.method in ("POST", "MESSAGE") or r.kind == "websocket", r
         assert r.keys() == {field or a.field: key}, (r, r.keys())
-    result = [r for r in requests if "665" in r.text and "/etc/ssl/certs/brome.pem" in r.text]
-    assert result, f"no request brought the command's result: {requests}"
+    assert any(is_result(r) for r in requests), f"no request brought the command's result: {requests}"
     shown = any(key in r.text for r in requests)  # `env` was run: what the guest holds went to the model
     assert shown == (KEYS == "guest" and not hidden), f"{name}: the key in a body: {shown}"
     if KEYS == "brome":
         held = w.b.sh(name, f"printf %s ${a.variable}", check=0).stdout
         assert held and held != key and not any(held in r.everything() for r in requests), held
-        assert w.b.sh(name, f"! grep -rqsF {key} /root /tmp /etc /proc/*/environ", check=0)
     allowed = [t for t in w.b.trace(workspace=name) if t.get("host") in a.hosts and t.get("verdict") == "allow"]
     assert allowed, "the trace has the requests"
 
@@ -142,6 +147,43 @@ def test_opencode(w):
     check(w, "opencode", ask(w, "opencode"))
 
 
+def test_where_the_key_is(w):
+    """While each agent waits for the answer to its command's result: in whose memory, in which files. Where the guest holds the key itself,
+    the search must find it there and in the inner door: the control."""
+    for name, a in AGENTS.items():
+        if not a.installed():
+            continue
+        guest, inner, files = set(), set(), []
+
+        def look(r):
+            if not is_result(r) or guest or inner:
+                return
+            processes = tree(w.b)
+            for top in processes["guest"]:
+                for pid in inside(top):
+                    guest.update(search.in_memory(pid, a.key))
+                for folder in ("root", "tmp", "etc", "run", "var", "home", "dev/shm"):
+                    files.extend(search.in_files(f"/proc/{top}/root/{folder}", a.key))
+            for pid in processes["brome-inner"]:
+                inner.update(search.in_memory(pid, a.key))
+            assert processes["guest"] and processes["brome-inner"], processes
+            looked.append(name)
+        looked = []
+        w.models.before_answer = look
+        try:
+            ask(w, name)
+        finally:
+            w.models.before_answer = None
+        assert looked == [name], "the search was made"
+        if KEYS == "brome":
+            assert not guest and not inner and not files, (name, guest, inner, files)
+        else:
+            assert a.key.encode() in guest and a.key.encode() in inner, (name, guest, inner, files)
+        # Never in what brome itself writes down, whoever holds it.
+        own = [f for f in search.in_files(w.b.dir, a.key) if "/home/" not in f and "/layer/" not in f]
+        assert not own, own
+
+
 def test_nothing_but_inference(w):
     """Files, batches, stored conversations, uploads, a key in the query: refused at the gate, whoever asks."""
     refused = {
@@ -156,8 +198,6 @@ def test_nothing_but_inference(w):
         "opencode": ["POST https://api.anthropic.com/v1/files", "POST https://api.anthropic.com/v1/messages?beta=true"],
     }
     for name, requests in refused.items():
-        if not AGENTS[name].installed():
-            continue
         w.b("workspace", "start", name)
         w.models.forget()
         for version in ("--http1.1", "--http2"):

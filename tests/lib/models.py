@@ -231,6 +231,7 @@ class Models(socketserver.ThreadingMixIn, http.server.HTTPServer):
     def __init__(self, world, address, port, command, final="All done, says the stand-in.", websocket=True):
         self.world, self.command, self.final, self.websocket = world, command, final, websocket
         self.requests, self.lock, self.contexts = [], threading.Lock(), {}
+        self.before_answer = None  # called with each request while its client waits
         super().__init__((address, port), Handler)
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.set_alpn_protocols(["http/1.1"])
@@ -249,6 +250,8 @@ class Models(socketserver.ThreadingMixIn, http.server.HTTPServer):
     def record(self, request):
         with self.lock:
             self.requests.append(request)
+        if self.before_answer:
+            self.before_answer(request)
 
     def seen(self, **want):
         with self.lock:
