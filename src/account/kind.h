@@ -48,7 +48,7 @@ struct kind_row {
         const char *help;   /* one sentence */
         const char *shape_prefix; /* of the placeholder, the marker in it: "ghp_brm", "sk-ant-api03-brm-" */
         size_t shape_bytes;       /* of the whole placeholder */
-        bool crc;                 /* GitHub's: the last six characters are a base-62 CRC-32 of what stands before them */
+        bool crc;                 /* GitHub's: the last six characters are the CRC-32, in base 62, of what stands between the first "_" and them */
         struct account_field fields[4]; /* default ones; unused slots have slot SLOT_COUNT */
         const char *env[4];       /* variables of the guest that hold the placeholder; NULL behind the last */
         const char *instead[4];   /* variables that, asked for with `as env`, take the place of `env`: a client that finds both sends both, or the wrong one */

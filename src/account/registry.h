@@ -15,7 +15,8 @@ struct minted {
         char placeholder[PLACEHOLDER_BYTES_MAX + 1];
         uint64_t expires_s;       /* expires_in, 60 when absent (the protocol's default) */
 };
-/* A token answer: JSON with `token` and/or `access_token` (the same or two), maybe `refresh_token`. Writes the same object with placeholders to out and fills minted[].
+/* A token answer: JSON with `token` and/or `access_token` (the same or two), maybe `refresh_token`. Writes an object with placeholders for them, and what else the protocol names
+ * (expires_in, issued_at, scope, token_type), to out and fills minted[]; members it does not name are dropped, since they may be tokens too.
  * random: PLACEHOLDER_RANDOM_BYTES for each. Returns their number; -1: it is not such an answer (then it must not reach the guest when it has a token in it). */
 int registry_remint(struct slice answer, const uint8_t (*random)[PLACEHOLDER_RANDOM_BYTES], size_t max, struct minted *minted, struct buf *store, struct buf *out)
         __attribute__((warn_unused_result));

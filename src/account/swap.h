@@ -24,8 +24,8 @@ struct swap_stream {
         const struct binding *b;
         struct slice secret;
         bool json, done;
-        size_t held; /* bytes of a possible match kept back, in `keep` */
-        char keep[160];
+        size_t held;       /* bytes of a possible match kept back: they are the placeholder's first ones */
+        uint8_t back[160]; /* of the search; PLACEHOLDER_BYTES_MAX */
 };
 void swap_begin(struct swap_stream *s, const struct binding *b, struct slice secret, bool json);
 /* Appends to out. ACCOUNT_OK or ACCOUNT_TWICE; -1 is out of memory. */

@@ -26,6 +26,12 @@ void arena_fini(struct arena *a)
         a->used_bytes = 0;
 }
 
+void arena_wipe(struct arena *a)
+{
+        for (struct arena_block *b = a->head; b; b = b->next)
+                explicit_bzero(b->bytes, b->used);
+}
+
 static struct arena_block *arena_grow(struct arena *a, size_t n)
 {
         size_t size = a->head ? a->head->size * 2 : ARENA_FIRST_BYTES;

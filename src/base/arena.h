@@ -14,6 +14,8 @@ struct arena {
 void arena_init(struct arena *a, size_t limit_bytes);
 /* Frees every block; the arena may be used again. Safe on a zeroed struct. */
 void arena_fini(struct arena *a);
+/* Overwrites all that was handed out, for an arena in which a secret stood; the arena stays as it is. Before arena_fini. */
+void arena_wipe(struct arena *a);
 
 /* Zeroed memory aligned for any object; NULL when the limit is reached or memory is out. */
 void *arena_alloc(struct arena *a, size_t n) __attribute__((warn_unused_result));
