@@ -2,9 +2,11 @@
 run a command, runs it inside and sends the result back. The rules and the environment are those of presets/agents; nothing else is allowed,
 so whatever an agent asks for besides inference is refused and it goes on without."""
 import re
+import shutil
+import subprocess
 
 import search
-from ground import inside, tree
+from ground import inside, ordinary_user, tree
 from models import Models
 from world import TOP, Brome, Skip, World
 
@@ -32,12 +34,14 @@ class Agent:
     def share(self):
         return f'share "{self.folder}" read-only' if self.installed() else ""
 
-    def workspace(self, w):
-        (w.dir / f"{self.name}.key").write_text(self.key)
-        (w.dir / f"{self.name}.key").chmod(0o600)
+    def workspace(self, w, user="root"):
+        secret = w.dir / f"{self.name}.{user}.key"
+        secret.write_text(self.key)
+        secret.chmod(0o600)
+        shutil.chown(secret, user, user)
         if KEYS == "brome":
             return f"""
-                credential {self.name} {{ kind {self.kind}; secret file "{w.dir}/{self.name}.key"; for {{ {', '.join(self.hosts)} }} }}
+                credential {self.name} {{ kind {self.kind}; secret file "{secret}"; for {{ {', '.join(self.hosts)} }} }}
                 workspace {self.name} {{ agent {self.name}; credential {self.name}; {self.share()} }}"""
         env = "\n".join(f'env {k} "{v}"' for k, v in self.env)
         return f'workspace {self.name} {{ {self.share()}\n{env}\nrules {{ {self.rules}\n default deny }} }}'
@@ -61,23 +65,23 @@ GEMINI_PATHS = re.compile(r"/v1beta/models/[^/:]+:(generateContent|countTokens|s
 def make_world():
     w = World()
     w.models = Models(w, *ORIGIN, COMMAND)
-    pins = "\n".join(f'host {h} {{ address {ORIGIN[0]} port {ORIGIN[1]}; ca file "{w.dir}/ca.pem" }}' for h in sorted({h for a in AGENTS.values() for h in a.hosts}))
-    w.b = Brome(w, pins + "\n" + "\n".join(a.workspace(w) for a in AGENTS.values()))
+    w.pins = "\n".join(f'host {h} {{ address {ORIGIN[0]} port {ORIGIN[1]}; ca file "{w.dir}/ca.pem" }}' for h in sorted({h for a in AGENTS.values() for h in a.hosts}))
+    w.b = Brome(w, w.pins + "\n" + "\n".join(a.workspace(w) for a in AGENTS.values()))
     return w
 
 
-def ask(w, name, variable=None, key=None, argv=None):
+def ask(w, name, variable=None, key=None, b=None):
     """One run of an agent; what the origin saw of it."""
-    a = AGENTS[name]
+    a, b = AGENTS[name], b or w.b
     if not a.installed():
         raise Skip(f"{name} is not installed: the npm registry was not reachable (tests/peers)")
-    w.b("workspace", "start", name)  # it may run already
+    b("workspace", "start", name)  # it may run already
     w.models.forget()
     mark, asked = w.sniffer.mark(), len(w.dns.queries)
     env = ["-e", f"{variable or a.variable}={key or a.key}"] if KEYS == "guest" or key else []
-    script = f"rm -rf /tmp/w && mkdir /tmp/w && cd /tmp/w && PATH={a.folder}/node_modules/.bin:$PATH && {argv or a.argv} && echo && cat tool-ran"
-    p = w.b("exec", "-T", *env, name, "--", "sh", "-c", script, timeout=180)
-    said = f"{name}: exit {p.returncode}\n{p.stdout[-3000:]}\n{p.stderr[-3000:]}\n{w.models.seen()}\n{w.b.log()}"
+    script = f"rm -rf /tmp/w && mkdir /tmp/w && cd /tmp/w && PATH={a.folder}/node_modules/.bin:$PATH && {a.argv} && echo && cat tool-ran"
+    p = b("exec", "-T", *env, name, "--", "sh", "-c", script, timeout=180)
+    said = f"{name}: exit {p.returncode}\n{p.stdout[-3000:]}\n{p.stderr[-3000:]}\n{w.models.seen()}\n{b.log()}"
     assert p.returncode == 0, said
     assert w.models.final in p.stdout and p.stdout.endswith("\n665\n"), said
     for packet in w.sniffer.since(mark):
@@ -90,10 +94,10 @@ def is_result(r):
     return "665" in r.text and "/etc/ssl/certs/brome.pem" in r.text
 
 
-def check(w, name, requests, field=None, key=None, hidden=False):
+def check(w, name, requests, field=None, key=None, hidden=False, b=None):
     """What the origin must have seen: inference only, each request with the key in its one field, and the command's result.
     hidden: the agent takes the key out of the environment of what it runs."""
-    a = AGENTS[name]
+    a, b = AGENTS[name], b or w.b
     key = key or a.key
     for r in requests:
         assert r.host in a.hosts, r
@@ -104,9 +108,9 @@ def check(w, name, requests, field=None, key=None, hidden=False):
     shown = any(key in r.text for r in requests)  # `env` was run: what the guest holds went to the model
     assert shown == (KEYS == "guest" and not hidden), f"{name}: the key in a body: {shown}"
     if KEYS == "brome":
-        held = w.b.sh(name, f"printf %s ${a.variable}", check=0).stdout
+        held = b.sh(name, f"printf %s ${a.variable}", check=0).stdout
         assert held and held != key and not any(held in r.everything() for r in requests), held
-    allowed = [t for t in w.b.trace(workspace=name) if t.get("host") in a.hosts and t.get("verdict") == "allow"]
+    allowed = [t for t in b.trace(workspace=name) if t.get("host") in a.hosts and t.get("verdict") == "allow"]
     assert allowed, "the trace has the requests"
 
 
@@ -128,6 +132,18 @@ def test_codex_websocket(w):
     assert {r.kind for r in requests} == {"websocket", "message"}, requests
 
 
+def test_codex_websocket_packed(w):
+    """It offers permessage-deflate; an origin may take it. What the gate must read, the gate must see to."""
+    w.models.deflate = True
+    try:
+        requests = ask(w, "codex")
+    finally:
+        w.models.deflate = False
+    check(w, "codex", requests)
+    if KEYS == "guest":  # nothing is to be looked for in the messages: the offer passes
+        assert {r.kind for r in requests} == {"websocket", "packed"}, requests
+
+
 def test_codex_sse(w):
     """An origin without WebSockets: it tries a few times, then streams."""
     w.models.websocket = False
@@ -145,6 +161,16 @@ def test_gemini(w):
 
 def test_opencode(w):
     check(w, "opencode", ask(w, "opencode"))
+
+
+def test_ordinary_user(w):
+    """The same without root: guest root is then the user."""
+    user, name = ordinary_user(), "codex"
+    folder = AGENTS[name].folder
+    if AGENTS[name].installed() and subprocess.run(["setpriv", "--reuid", user, "--clear-groups", "test", "-r", folder / "done"]).returncode:
+        raise Skip(f"{user} cannot read {folder}")
+    b = Brome(w, w.pins + "\n" + AGENTS[name].workspace(w, user), user=user)
+    check(w, name, ask(w, name, b=b), b=b)
 
 
 def test_where_the_key_is(w):
@@ -180,7 +206,7 @@ def test_where_the_key_is(w):
         else:
             assert a.key.encode() in guest and a.key.encode() in inner, (name, guest, inner, files)
         # Never in what brome itself writes down, whoever holds it.
-        own = [f for f in search.in_files(w.b.dir, a.key) if "/home/" not in f and "/layer/" not in f]
+        own = [f for f in search.in_files(w.b.dir, a.key) if "/home/" not in f]
         assert not own, own
 
 

@@ -225,11 +225,13 @@ APIS = ((("/v1/messages", "/v1/messages/count_tokens"), anthropic), (("/response
 
 class Models(socketserver.ThreadingMixIn, http.server.HTTPServer):
     """One TLS server on `address`:`port` that plays every API for whatever name it is asked for by SNI, with a certificate of the test CA.
-    command: what the tool call runs; final: the closing text. websocket=False refuses WebSockets as an origin that knows none (404)."""
+    command: what the tool call runs; final: the closing text. websocket=False refuses WebSockets as an origin that knows none (404);
+    deflate: permessage-deflate is accepted where it is offered (RFC 7692, one window for the whole connection)."""
     daemon_threads, allow_reuse_address, request_queue_size = True, True, 128
 
     def __init__(self, world, address, port, command, final="All done, says the stand-in.", websocket=True):
         self.world, self.command, self.final, self.websocket = world, command, final, websocket
+        self.deflate = False
         self.requests, self.lock, self.contexts = [], threading.Lock(), {}
         self.before_answer = None  # called with each request while its client waits
         super().__init__((address, port), Handler)
@@ -308,15 +310,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def other(r):
         return whole({"error": {"type": "not_found_error", "message": f"the stand-in has no {r.path}"}}, 404)
 
-    # WebSocket (RFC 6455), no extension: text messages in, one response's events out as text messages.
+    # WebSocket (RFC 6455): text messages in, one response's events out as text messages.
     def talk(self, opening):
         key = (self.headers.get("sec-websocket-key") or "").encode()
+        deflate = self.server.deflate and "permessage-deflate" in (self.headers.get("sec-websocket-extensions") or "")
+        self.inflater, self.deflater = (zlib.decompressobj(-15), zlib.compressobj(wbits=-15)) if deflate else (None, None)
         self.send_response_only(101)
         self.send_header("Upgrade", "websocket")
         self.send_header("Connection", "Upgrade")
         self.send_header("Sec-WebSocket-Accept", base64.b64encode(hashlib.sha1(key + WS_GUID).digest()).decode())
+        if deflate:
+            self.send_header("Sec-WebSocket-Extensions", "permessage-deflate")
         self.end_headers()
-        self.close_connection, message = True, b""
+        self.close_connection, message, packed = True, b"", False
         while True:
             head = self.rfile.read(2)
             if len(head) < 2:
@@ -331,17 +337,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if op == 9:
                 self.frame(10, data)
             if op in (0, 1, 2):
-                message += data
+                message, packed = message + data, packed or bool(head[0] & 0x40)
                 if head[0] & 0x80:
-                    self.answer_message(opening, message)
-                    message = b""
+                    self.answer_message(opening, self.inflater.decompress(message + b"\0\0\xff\xff") if packed else message, "packed" if packed else "message")
+                    message, packed = b"", False
 
-    def answer_message(self, opening, message):
-        r = Request(opening.host, "MESSAGE", opening.target, opening.headers, message, "message")
+    def answer_message(self, opening, message, kind):
+        r = Request(opening.host, "MESSAGE", opening.target, opening.headers, message, kind)
         self.server.record(r)
         for e in responses_events(r.json or {}, self.server.command, self.server.final):
             self.frame(1, json.dumps(e).encode())
 
     def frame(self, op, data):
+        first = 0x80 | op
+        if self.deflater and op == 1:
+            data, first = (self.deflater.compress(data) + self.deflater.flush(zlib.Z_SYNC_FLUSH))[:-4], first | 0x40
         n = len(data)
-        self.wfile.write(bytes([0x80 | op]) + (bytes([n]) if n < 126 else b"\x7e" + struct.pack(">H", n) if n < 65536 else b"\x7f" + struct.pack(">Q", n)) + data)
+        self.wfile.write(bytes([first]) + (bytes([n]) if n < 126 else b"\x7e" + struct.pack(">H", n) if n < 65536 else b"\x7f" + struct.pack(">Q", n)) + data)
