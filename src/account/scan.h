@@ -11,6 +11,13 @@
 
 #include <stdint.h>
 
+enum {
+        SCAN_KEEP_BYTES_MAX = 4096,  /* the most bytes that scan_step ever keeps back when none of them is part of a hit: the longest placeholder in its widest spelling */
+        SCAN_MARKER_BYTES_MAX = 256, /* a marker spelt with more bytes than that (line breaks, escapes) is none */
+        SCAN_BACK_BYTES_MAX = SCAN_MARKER_BYTES_MAX + 64, /* and the line break behind it */
+        SCAN_SURE_CHARS = 12,        /* that many characters of a random part (60 bits) are a hit, though the rest is cut off */
+};
+
 /* The placeholders of a workspace: each with a number of the caller's (the credential). Owned by the door; scans borrow it. */
 struct token_set;
 struct token_set *token_set_new(void) __attribute__((warn_unused_result));
@@ -24,13 +31,16 @@ const char *scan_view_name(enum scan_view v); /* for records: "plain", "base64",
 
 struct scan {
         const struct token_set *set;
-        size_t seen; /* of the held bytes, how many were looked at: only new ones are scanned */
+        ptrdiff_t next;     /* relative to the held bytes: the first position not yet decided; negative when it was given on already */
+        size_t back_n;      /* bytes from there on that were given on: a marker, or a part of one */
+        uint8_t back[SCAN_BACK_BYTES_MAX];
+        uint8_t first;      /* of the stream, blanks left out; 0: not seen yet */
 };
 struct scan_hit {
-        size_t at, n; /* in the held bytes: what would have to be overwritten to remove it */
+        size_t at, n; /* in the held bytes: the random part, as it is spelt: what has to be overwritten to remove it */
         int number;   /* of the token */
         enum scan_view view;
-        bool in_json_string; /* it stands plainly inside a JSON string, so that overwriting it at the same length keeps the text valid */
+        bool in_json_string; /* it stands plainly inside a JSON string (the stream begins as JSON), so that overwriting it at the same length keeps the text valid */
 };
 
 void scan_begin(struct scan *s, const struct token_set *set);
@@ -43,7 +53,7 @@ void scan_drop(struct scan *s, size_t n);
 void scan_again(struct scan *s, size_t at);
 /* A whole short text (header, path, name). */
 bool scan_text(const struct token_set *set, struct slice text, struct scan_hit *hit);
-/* The most bytes that scan_step ever keeps back when none of them is part of a hit. */
-#define SCAN_KEEP_BYTES_MAX 4096
+/* The same for a host name: its dots are left out, since labels cut what is longer than 63 bytes. The hit is the whole name. */
+bool scan_name(const struct token_set *set, struct slice name, struct scan_hit *hit);
 
 #endif

@@ -1,0 +1,174 @@
+/* Shapes in a text: see find.h. */
+#include "account/find.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+static enum find_kernel kernel; /* FIND_AUTO until a test says otherwise */
+
+void byte_set_add_text(struct byte_set *s, const char *chars)
+{
+        for (; *chars; chars++)
+                byte_set_add(s, (uint8_t)*chars);
+}
+
+void byte_set_add_all(struct byte_set *s) { memset(s, 0xff, sizeof(*s)); }
+
+void find_init(struct find *f) { memset(f, 0, sizeof(*f)); }
+
+void find_add(struct find *f, unsigned bucket, const struct byte_set shape[FIND_SHAPE_BYTES])
+{
+        uint8_t bit = (uint8_t)(1u << bucket % 8);
+
+        for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
+                for (unsigned c = 0; c < 256; c++) {
+                        if (!byte_set_has(&shape[at], (uint8_t)c))
+                                continue;
+                        f->low[bucket / 8][at][c & 15] |= bit;
+                        f->high[bucket / 8][at][c >> 4] |= bit;
+                        f->exact[at][c] |= UINT32_C(1) << bucket;
+                }
+        }
+}
+
+static inline bool begins(const struct find *f, const uint8_t *p) { return (f->exact[0][p[0]] & f->exact[1][p[1]] & f->exact[2][p[2]]) != 0; }
+
+/* Each kernel: positions from ≤ i < end, of which each has FIND_SHAPE_BYTES bytes; the first at which a shape begins, or where it stopped looking (the portable one
+ * goes on from there). */
+static size_t find_portable(const struct find *f, const uint8_t *p, size_t from, size_t end)
+{
+        while (from < end && !begins(f, p + from))
+                from++;
+        return from;
+}
+
+#if defined(__x86_64__)
+#define TARGET(isa) __attribute__((target(isa)))
+
+/* The first set bit of `mask` at which a shape really begins; 32 when none does. */
+static inline size_t first_true(const struct find *f, const uint8_t *p, uint32_t mask)
+{
+        for (; mask; mask &= mask - 1)
+                if (begins(f, p + __builtin_ctz(mask)))
+                        return (size_t)__builtin_ctz(mask);
+        return 32;
+}
+
+TARGET("ssse3") static inline __m128i group_ssse3(const struct find *f, size_t g, const __m128i low[3], const __m128i high[3])
+{
+        __m128i all = _mm_set1_epi8(-1);
+
+        for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
+                __m128i l = _mm_shuffle_epi8(_mm_loadu_si128((const void *)f->low[g][at]), low[at]);
+                __m128i h = _mm_shuffle_epi8(_mm_loadu_si128((const void *)f->high[g][at]), high[at]);
+                all = _mm_and_si128(all, _mm_and_si128(l, h));
+        }
+        return all;
+}
+
+TARGET("ssse3") static size_t find_ssse3(const struct find *f, const uint8_t *p, size_t from, size_t end)
+{
+        const __m128i nibble = _mm_set1_epi8(15);
+
+        for (; end - from >= 16; from += 16) {
+                __m128i low[FIND_SHAPE_BYTES], high[FIND_SHAPE_BYTES], any = _mm_setzero_si128();
+                for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
+                        __m128i x = _mm_loadu_si128((const void *)(p + from + at));
+                        low[at] = _mm_and_si128(x, nibble);
+                        high[at] = _mm_and_si128(_mm_srli_epi16(x, 4), nibble);
+                }
+                for (size_t g = 0; g < FIND_GROUPS; g++)
+                        any = _mm_or_si128(any, group_ssse3(f, g, low, high));
+                uint32_t none = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(any, _mm_setzero_si128()));
+                if (none != 0xffff) {
+                        size_t at = first_true(f, p + from, none ^ 0xffff);
+                        if (at < 32)
+                                return from + at;
+                }
+        }
+        return from;
+}
+
+TARGET("avx2") static inline __m256i group_avx2(const struct find *f, size_t g, const __m256i low[3], const __m256i high[3])
+{
+        __m256i all = _mm256_set1_epi8(-1);
+
+        for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
+                __m256i l = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)f->low[g][at])), low[at]);
+                __m256i h = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)f->high[g][at])), high[at]);
+                all = _mm256_and_si256(all, _mm256_and_si256(l, h));
+        }
+        return all;
+}
+
+TARGET("avx2") static size_t find_avx2(const struct find *f, const uint8_t *p, size_t from, size_t end)
+{
+        const __m256i nibble = _mm256_set1_epi8(15);
+
+        for (; end - from >= 32; from += 32) {
+                __m256i low[FIND_SHAPE_BYTES], high[FIND_SHAPE_BYTES], any = _mm256_setzero_si256();
+                for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
+                        __m256i x = _mm256_loadu_si256((const void *)(p + from + at));
+                        low[at] = _mm256_and_si256(x, nibble);
+                        high[at] = _mm256_and_si256(_mm256_srli_epi16(x, 4), nibble);
+                }
+                for (size_t g = 0; g < FIND_GROUPS; g++)
+                        any = _mm256_or_si256(any, group_avx2(f, g, low, high));
+                uint32_t none = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(any, _mm256_setzero_si256()));
+                if (none != UINT32_MAX) {
+                        size_t at = first_true(f, p + from, ~none);
+                        if (at < 32)
+                                return from + at;
+                }
+        }
+        return from;
+}
+
+static bool kernel_there(enum find_kernel k)
+{
+        __builtin_cpu_init();
+        return k <= FIND_PORTABLE || (k == FIND_SSSE3 && __builtin_cpu_supports("ssse3")) || (k == FIND_AVX2 && __builtin_cpu_supports("avx2"));
+}
+
+static size_t find_vector(const struct find *f, const uint8_t *p, size_t from, size_t end)
+{
+        if (kernel == FIND_AVX2 || (kernel == FIND_AUTO && kernel_there(FIND_AVX2)))
+                return find_avx2(f, p, from, end);
+        if (kernel == FIND_SSSE3 || (kernel == FIND_AUTO && kernel_there(FIND_SSSE3)))
+                return find_ssse3(f, p, from, end);
+        return from;
+}
+#else
+static bool kernel_there(enum find_kernel k) { return k <= FIND_PORTABLE; }
+static size_t find_vector(const struct find *f, const uint8_t *p, size_t from, size_t end)
+{
+        (void)f, (void)p, (void)end;
+        return from;
+}
+#endif
+
+size_t find_next(const struct find *f, struct slice text, size_t from)
+{
+        size_t end = text.n < FIND_SHAPE_BYTES ? 0 : text.n - (FIND_SHAPE_BYTES - 1);
+
+        if (from >= end)
+                return from;
+        from = find_vector(f, text.p, from, end);
+        return find_portable(f, text.p, from, end);
+}
+
+const char *find_kernel_name(enum find_kernel k)
+{
+        static const char *const names[FIND_KERNEL_COUNT] = { "auto", "portable", "ssse3", "avx2" };
+
+        return names[k];
+}
+
+bool find_kernel_use(enum find_kernel k)
+{
+        if (!kernel_there(k))
+                return false;
+        kernel = k;
+        return true;
+}

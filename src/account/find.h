@@ -1,0 +1,36 @@
+/* Where in a text may one of a few shapes begin? A shape is three sets, for three bytes in a row. One pass of vector compares over the text.
+ *
+ * The one idea: each set is looked up by the two halves of a byte (two shuffles of sixteen entries), eight shapes at a time, a bit each; what comes through is looked
+ * at again with whole bytes. What is found is a candidate: the caller looks at it properly. The kernel is chosen at run time; all of them find the same. Pure. */
+#ifndef BROME_ACCOUNT_FIND_H
+#define BROME_ACCOUNT_FIND_H
+
+#include "base/slice.h"
+
+enum { FIND_SHAPE_BYTES = 3, FIND_GROUPS = 3, FIND_BUCKETS = 8 * FIND_GROUPS };
+
+struct byte_set {
+        uint64_t bits[4];
+};
+static inline void byte_set_add(struct byte_set *s, uint8_t c) { s->bits[c >> 6] |= UINT64_C(1) << (c & 63); }
+static inline bool byte_set_has(const struct byte_set *s, uint8_t c) { return s->bits[c >> 6] >> (c & 63) & 1; }
+void byte_set_add_text(struct byte_set *s, const char *chars);
+void byte_set_add_all(struct byte_set *s);
+
+struct find {
+        uint8_t low[FIND_GROUPS][FIND_SHAPE_BYTES][16], high[FIND_GROUPS][FIND_SHAPE_BYTES][16];
+        uint32_t exact[FIND_SHAPE_BYTES][256]; /* a bit for each bucket */
+};
+
+void find_init(struct find *f);
+/* Shapes of one bucket are merged, set by set: the bucket then matches a little more than each of them. */
+void find_add(struct find *f, unsigned bucket, const struct byte_set shape[FIND_SHAPE_BYTES]);
+/* The first position at or behind `from` at which a shape begins, or the first position too near the end to tell (fewer than FIND_SHAPE_BYTES bytes are left). */
+size_t find_next(const struct find *f, struct slice text, size_t from);
+
+/* For tests and figures: which kernels there are on this machine, and the one to use. FIND_AUTO chooses. */
+enum find_kernel { FIND_AUTO, FIND_PORTABLE, FIND_SSSE3, FIND_AVX2, FIND_KERNEL_COUNT };
+const char *find_kernel_name(enum find_kernel k);
+bool find_kernel_use(enum find_kernel k);
+
+#endif
