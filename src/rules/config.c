@@ -111,6 +111,16 @@ static void print_limits_of(struct buf *out, const struct config_workspace *w)
                 buf_addf(out, "        cpu %u.%02u\n", w->cpu_percent / 100, w->cpu_percent % 100);
 }
 
+static void print_bound(struct buf *out, const struct config_workspace *w)
+{
+        if (w->credential_count == 0)
+                return;
+        buf_add_str(out, "        credential { ");
+        for (size_t i = 0; i < w->credential_count; i++)
+                buf_addf(out, "%s%.*s", i ? ", " : "", SLICE_FMT(w->credentials[i]->b.name));
+        buf_add_str(out, " }\n");
+}
+
 void config_print_workspace(const struct config *c, const struct config_workspace *w, struct buf *out)
 {
         buf_addf(out, "workspace %.*s {\n", SLICE_FMT(w->name));
@@ -122,6 +132,13 @@ void config_print_workspace(const struct config *c, const struct config_workspac
         for (size_t i = 0; i < w->env_count; i++) {
                 buf_addf(out, "        env %.*s ", SLICE_FMT(w->env[i].name));
                 print_string(out, w->env[i].value);
+                buf_add_str(out, "\n");
+        }
+        print_bound(out, w);
+        print_names(out, "        ", "model", w->models, w->model_count);
+        for (size_t i = 0; i < w->tool_count; i++) {
+                buf_add_str(out, "        tool ");
+                print_string(out, w->tools[i]);
                 buf_add_str(out, "\n");
         }
         if (w->dns == DNS_REAL)
@@ -156,6 +173,8 @@ void config_print(const struct config *c, struct buf *out)
                 print_string(out, prog->proxy);
                 buf_add_str(out, "\n");
         }
+        for (size_t i = 0; i < prog->credential_count; i++)
+                print_credential(out, &prog->credentials[i].c, prog->sources[0].dir);
         for (size_t i = 0; i < prog->workspace_count; i++)
                 config_print_workspace(c, &prog->workspaces[i].w, out);
 }
@@ -206,7 +225,54 @@ bool config_ca_at(const struct config *c, size_t i, struct slice *path, struct s
 
 /* ---- policies ----------------------------------------------------------------------------------------------------------------------------- */
 
-struct policy *config_policy(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, struct diags *errors)
+/* What stands above the rules: tables, hosts, accounts. */
+static void print_head(const struct config *c, const struct config_workspace *w, const struct config_live *live, struct buf *out)
+{
+        for (size_t i = 0; i < c->prog.table_count; i++)
+                print_table(out, &c->prog.tables[i]);
+        for (size_t i = 0; i < c->prog.host_count; i++)
+                print_host_block(out, &c->prog.hosts[i], SLICE_LIT("."));
+        for (size_t i = 0; i < w->credential_count; i++) {
+                const struct config_credential *o = w->credentials[i];
+                print_binding(out, o, slice_str(live && live->placeholder ? live->placeholder(live->ctx, o->b.name) : NULL));
+        }
+        print_names(out, "", "model", w->models, w->model_count);
+        if (!live || live->known_count == 0)
+                return;
+        buf_add_str(out, "known {\n");
+        for (size_t i = 0; i < live->known_count; i++)
+                print_known(out, live->known[i].credential, live->known[i].host);
+        buf_add_str(out, "}\n");
+}
+
+static const struct workspace_entry *entry_of(const struct config *c, const struct config_workspace *w)
+{
+        for (size_t i = 0; i < c->prog.workspace_count; i++)
+                if (&c->prog.workspaces[i].w == w)
+                        return &c->prog.workspaces[i];
+        return NULL;
+}
+
+/* A live edit says what the workspace says itself; its agent's rules stay behind it. */
+static bool add_preset(struct program *prog, const struct workspace_entry *e, struct diags *errors)
+{
+        struct ruleset own = prog->rules;
+        struct buf text;
+        size_t source = prog->source_count;
+        bool ok;
+
+        if (!e || e->preset_count == 0)
+                return true;
+        buf_init(&text, 0);
+        print_ruleset(&text, e->rules.rules + e->rules.count - e->preset_count, e->preset_count, false, "");
+        prog->rules = (struct ruleset){ 0 };
+        ok = !text.failed && program_add_copy(prog, errors, "the agent's rules", buf_slice(&text)) == 0 && program_parse(prog, PARSE_RULES, NULL, source, errors) == 0;
+        buf_fini(&text);
+        return ruleset_append(prog, &own, &prog->rules, errors) && ok;
+}
+
+static struct policy *make_policy(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, const struct config_live *live,
+                                  struct diags *errors)
 {
         struct program prog;
         struct buf head, body;
@@ -215,10 +281,7 @@ struct policy *config_policy(const struct config *c, const struct config_workspa
         program_init(&prog);
         buf_init(&head, 0);
         buf_init(&body, 0);
-        for (size_t i = 0; i < c->prog.table_count; i++)
-                print_table(&head, &c->prog.tables[i]);
-        for (size_t i = 0; i < c->prog.host_count; i++)
-                print_host_block(&head, &c->prog.hosts[i], SLICE_LIT("."));
+        print_head(c, w, live, &head);
         if (rules.n)
                 buf_add_slice(&body, rules);
         else
@@ -226,7 +289,7 @@ struct policy *config_policy(const struct config *c, const struct config_workspa
         ok = !head.failed && !body.failed && program_add_copy(&prog, errors, "tables and hosts", buf_slice(&head)) == 0 &&
              program_parse(&prog, PARSE_POLICY, NULL, 0, errors) == 0;
         ok = ok && program_add_copy(&prog, errors, "added rules", extra) == 0 && program_add_copy(&prog, errors, "rules", buf_slice(&body)) == 0 &&
-             program_parse(&prog, PARSE_RULES, NULL, 1, errors) == 0;
+             program_parse(&prog, PARSE_RULES, NULL, 1, errors) == 0 && (rules.n == 0 || add_preset(&prog, entry_of(c, w), errors));
         buf_fini(&head);
         buf_fini(&body);
         if (ok)
@@ -235,12 +298,15 @@ struct policy *config_policy(const struct config *c, const struct config_workspa
         return NULL;
 }
 
+struct policy *config_policy(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, struct diags *errors)
+{
+        return make_policy(c, w, rules, extra, NULL, errors);
+}
+
 int config_policy_text(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, const struct config_live *live, struct buf *out,
                        struct diags *errors)
 {
-        struct policy *p = config_policy(c, w, rules, extra, errors);
-
-        (void)live;
+        struct policy *p = make_policy(c, w, rules, extra, live, errors);
 
         if (!p)
                 return -1;

@@ -19,6 +19,7 @@ struct config;
 struct config_loader {
         int (*load)(void *ctx, const char *path, const char *from, char *name, size_t name_size, char **text, size_t *text_bytes, char *why, size_t why_size);
         void *ctx;
+        const char *agents; /* folder of the agent presets, NAME.conf each, read by `load` too; NULL: there are none */
 };
 
 enum isolation { ISOLATION_DEFAULT, ISOLATION_NAMESPACE };

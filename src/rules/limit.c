@@ -5,6 +5,7 @@
 #include "rules/rules_priv.h"
 
 #include "base/override.h"
+#include "rules/profile.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -153,17 +154,31 @@ static enum hold body_holds(const struct rule *r, const struct policy_request_qu
         return q->upgrade == UPGRADE_NONE ? HOLD_YES : HOLD_UNSURE;
 }
 
+/* *body_ok: the profile lets a body pass. */
+static enum hold profile_holds(const struct rule *r, const struct policy_request_query *q, enum reason *why, bool *body_ok)
+{
+        *body_ok = true;
+        *why = REASON_PROFILE;
+        if (r->profile == PROFILE_NONE)
+                return HOLD_YES;
+        if (q->path.n < r->profile_skip) /* the scope's path made sure that the prefix is there */
+                return HOLD_NO;
+        return profile_request(r->profile, slice_skip(q->path, r->profile_skip), q, body_ok) ? HOLD_YES : HOLD_NO;
+}
+
 enum hold limits_hold(const struct rule *r, const struct policy_request_query *q, enum policy_limit *which, enum reason *why, int64_t *max_body)
 {
-        enum reason reasons[] = { REASON_NONE, REASON_NONE, REASON_QUERY_NOT_ALLOWED, REASON_NONE };
-        static const enum policy_limit limits[] = { LIMIT_READ_ONLY, LIMIT_METHOD, LIMIT_QUERY, LIMIT_BODY };
-        enum hold holds[4], worst = HOLD_YES;
+        enum reason reasons[] = { REASON_NONE, REASON_NONE, REASON_QUERY_NOT_ALLOWED, REASON_NONE, REASON_NONE };
+        static const enum policy_limit limits[] = { LIMIT_READ_ONLY, LIMIT_METHOD, LIMIT_QUERY, LIMIT_BODY, LIMIT_PROFILE };
+        bool profile_body;
+        enum hold holds[5], worst = HOLD_YES;
 
         holds[0] = read_only_holds(r, q, &reasons[0]);
         holds[1] = method_holds(r, q, &reasons[1]);
         holds[2] = query_holds(r, q);
         holds[3] = body_holds(r, q, &reasons[3]);
-        *max_body = r->read_only || r->body == BODY_NONE ? 0 : r->body == BODY_MAX ? (int64_t)r->body_max_bytes : -1;
+        holds[4] = profile_holds(r, q, &reasons[4], &profile_body);
+        *max_body = r->read_only || r->body == BODY_NONE || !profile_body ? 0 : r->body == BODY_MAX ? (int64_t)r->body_max_bytes : -1;
         *which = LIMIT_NONE;
         *why = REASON_NONE;
         for (size_t i = 0; i < COUNT(holds); i++) {

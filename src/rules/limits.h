@@ -27,6 +27,11 @@ enum {
         RULES_PATH_STARS = 32,         /* `*` and `**` in one pattern: bounds the matcher's work per byte of the path */
         RULES_SHARES_MAX = 64,         /* of one workspace */
         RULES_ENV_MAX = 256,           /* of one workspace */
+        RULES_CREDENTIALS_MAX = 1024,  /* credentials of a configuration */
+        RULES_BOUND_MAX = 64,          /* of one workspace: each is a process while it is used, and PLACEHOLDERS_MAX leaves room for minted tokens */
+        RULES_MODELS_MAX = 64,         /* hosts of a workspace's model */
+        RULES_TOOLS_MAX = 64,          /* programs of one workspace */
+        RULES_KNOWN_MAX = 4096,        /* trips that a person decided on */
         RULES_POSTINGS_MAX = 4 << 20,  /* rule × target pairs of one compiled policy (32 MB) */
         RULES_ARENA_BYTES = 512 << 20, /* everything one parse may take */
         RULES_BLOCK_DEPTH = 16,        /* braces within braces */

@@ -62,6 +62,20 @@ static bool admits_private(const struct policy *p, const struct policy_flow_quer
         return h && (h->d.pinned || (h->d.private_ok && (origins >> FROM_NAME & 1)));
 }
 
+/* What else an allowing rule says of the request. With `via` the address that is dialled is another host's: its own block says whether it may be private. */
+static void verdict_rule(struct policy_verdict *v, const struct policy *p, const struct rule *r)
+{
+        v->ask = r->ask;
+        v->anonymous = r->anonymous;
+        v->stream_ok = r->stream_ok;
+        v->profile = r->profile;
+        v->via = r->via;
+        if (r->via.found) {
+                const struct host_entry *h = find_host(p, r->via.name);
+                v->admits_private = h && (h->d.pinned || h->d.private_ok);
+        }
+}
+
 static bool query_ok(const struct policy_flow_query *q)
 {
         if (q->proto != FLOW_ICMP && q->port == 0)
@@ -81,6 +95,9 @@ static void verdict_refuse(struct policy_verdict *v, int rule, bool log, enum re
         v->log = log;
         v->reason = why;
         v->admits_private = false;
+        v->ask = v->anonymous = v->stream_ok = false;
+        v->profile = PROFILE_NONE;
+        v->via = (struct policy_via){ .found = false };
 }
 
 static void verdict_allow(struct policy_verdict *v, int rule, bool log, enum flow_action action, bool private_ok)
@@ -149,6 +166,8 @@ void policy_flow(const struct policy *p, const struct policy_flow_query *q, stru
                         continue;
                 if (!rule_is_conditional(r)) {
                         flow_decide(v, conditional, r->action == RULE_ALLOW, i, r->log, action_of(r->proto), admits_private(p, q, origins));
+                        /* What is inspected is asked for request by request. */
+                        v->ask = r->ask && v->allow && v->rule == i && (v->action == FLOW_SPLICE || v->action == FLOW_TLS_PASS);
                         return;
                 }
                 conditional = true;
@@ -175,7 +194,7 @@ void policy_opaque(const struct policy *p, const struct policy_flow_query *q, st
                 if (!rule_fits(r, q, origins))
                         continue;
                 if (r->action == RULE_ALLOW && (r->proto == PROTO_ANY || r->proto == PROTO_TCP))
-                        verdict_allow(v, i, r->log, FLOW_SPLICE, admits_private(p, q, origins));
+                        verdict_allow(v, i, r->log, FLOW_SPLICE, admits_private(p, q, origins)), v->ask = r->ask;
                 else
                         verdict_refuse(v, i, r->log, r->action == RULE_DENY && !rule_is_conditional(r) ? REASON_RULE_DENY : REASON_NOT_HTTP_OR_TLS);
                 return;
@@ -213,6 +232,7 @@ static enum step request_allow(const struct policy *p, const struct policy_reque
                 return STEP_DONE;
         }
         verdict_allow(v, i, r->log, FLOW_INSPECT, admits_private(p, &q->flow, origins));
+        verdict_rule(v, p, r);
         if (limits_hold(r, q, &v->failed, &v->reason, &v->max_body) != HOLD_YES)
                 verdict_refuse(v, i, r->log, v->reason);
         return STEP_DONE;

@@ -565,5 +565,6 @@ int program_parse(struct program *prog, enum parse_mode mode, const struct confi
         check_ruleset(prog, &prog->rules, errors);
         for (size_t i = 0; i < prog->workspace_count; i++)
                 check_ruleset(prog, &prog->workspaces[i].rules, errors);
+        check_accounts(prog, mode, errors);
         return errors->total == before ? 0 : -1;
 }

@@ -5,25 +5,17 @@
 #include "base/host.h"
 #include "rules/rules_priv.h"
 
-/* Every single-valued statement of a block once: bit n is row n. */
-struct block {
-        struct workspace_entry *ws;
-        struct host_entry *host;
-        uint32_t seen;
-        size_t share_cap, env_cap;
-};
-
-static bool once(struct parser *p, struct block *b, const struct keyword_table *t, const struct keyword *k)
+bool once(struct parser *p, uint32_t *seen, const struct keyword_table *t, const struct keyword *k)
 {
         uint32_t bit = 1u << (unsigned)(k - t->rows);
 
-        if (b->seen & bit)
+        if (*seen & bit)
                 return parser_fail(p, p->keyword_at, "`%s` is given already", k->word);
-        b->seen |= bit;
+        *seen |= bit;
         return true;
 }
 
-static bool keep_text(struct parser *p, struct slice *out, struct slice text)
+bool keep_text(struct parser *p, struct slice *out, struct slice text)
 {
         bool ok = true;
 
@@ -31,7 +23,7 @@ static bool keep_text(struct parser *p, struct slice *out, struct slice text)
         return ok || parser_fail(p, p->tok.at, "out of memory");
 }
 
-static bool take_name(struct parser *p, struct slice *out, bool identifier, const char *what)
+bool take_name(struct parser *p, struct slice *out, bool identifier, const char *what)
 {
         if (p->tok.kind != TOK_WORD)
                 return parser_expected(p, what);
@@ -44,7 +36,7 @@ static bool take_name(struct parser *p, struct slice *out, bool identifier, cons
         return true;
 }
 
-static bool take_path(struct parser *p, struct slice *out, const char *what)
+bool take_path(struct parser *p, struct slice *out, const char *what)
 {
         if (p->tok.kind != TOK_STRING)
                 return parser_expected(p, what);
@@ -57,7 +49,7 @@ static bool take_path(struct parser *p, struct slice *out, const char *what)
 }
 
 /* A word of a table whose rows are values. */
-static bool take_value(struct parser *p, const struct keyword_table *t, int *out)
+bool take_value(struct parser *p, const struct keyword_table *t, int *out)
 {
         uint32_t at = p->tok.at;
         const struct keyword *k = parser_keyword(p, t);
@@ -115,8 +107,6 @@ static bool ws_share(struct parser *p, void *obj, const struct keyword *k);
 static bool ws_memory(struct parser *p, void *obj, const struct keyword *k);
 static bool ws_processes(struct parser *p, void *obj, const struct keyword *k);
 static bool ws_cpu(struct parser *p, void *obj, const struct keyword *k);
-static bool ws_env(struct parser *p, void *obj, const struct keyword *k);
-static bool ws_rules(struct parser *p, void *obj, const struct keyword *k);
 static bool ws_dns(struct parser *p, void *obj, const struct keyword *k);
 static bool ws_nested(struct parser *p, void *obj, const struct keyword *k);
 static bool ws_trace(struct parser *p, void *obj, const struct keyword *k);
@@ -134,9 +124,11 @@ static const struct keyword rows_workspace[] = {
         { "nested", "yes|no", "new user namespaces inside", NULL, 0, ws_nested },
         { "trace", "activity|off", "what is recorded", NULL, 0, ws_trace },
         { "detect", "log|off", "the injection detector", NULL, 0, ws_detect },
-        { "agent", "NAME", "preset of an agent", "write its rules and env", 0, parse_later },
+        { "agent", "NAME", "preset of an agent: its rules behind these, its variables, its model's hosts, its programs", NULL, 0, ws_agent },
+        { "credential", "{ NAME, … }", "credentials that are bound: the workspace has their placeholders", NULL, 0, ws_credential },
+        { "model", "{ HOST, … }", "hosts of the agent's model: a placeholder in what it tells them is overwritten", NULL, 0, ws_model },
+        { "tool", "\"PROGRAM\"", "a program of the host whose installation the guest may read", NULL, 0, ws_tool },
         { "image", "\"FILE\"", "base image", "the host's /usr is used", 0, parse_later },
-        { "credential", "{ NAME, … }", "credentials that are bound", "", 0, parse_later },
 };
 const struct keyword_table keywords_workspace = KEYWORD_TABLE("workspace", "a statement of a workspace", rows_workspace);
 
@@ -145,7 +137,7 @@ static bool ws_isolation(struct parser *p, void *obj, const struct keyword *k)
         struct block *b = obj;
         int v;
 
-        if (!once(p, b, &keywords_workspace, k) || !take_value(p, &keywords_isolation, &v))
+        if (!once(p, &b->seen, &keywords_workspace, k) || !take_value(p, &keywords_isolation, &v))
                 return false;
         b->ws->w.isolation = (enum isolation)v;
         return true;
@@ -202,7 +194,7 @@ static bool ws_memory(struct parser *p, void *obj, const struct keyword *k)
         struct block *b = obj;
         uint64_t v;
 
-        if (!once(p, b, &keywords_workspace, k))
+        if (!once(p, &b->seen, &keywords_workspace, k))
                 return false;
         if (p->tok.kind != TOK_WORD || !parse_size(p->tok.text, &v))
                 return parser_expected(p, "a size, as in `512M` or `4G`");
@@ -219,7 +211,7 @@ static bool ws_processes(struct parser *p, void *obj, const struct keyword *k)
         struct block *b = obj;
         uint64_t v;
 
-        if (!once(p, b, &keywords_workspace, k))
+        if (!once(p, &b->seen, &keywords_workspace, k))
                 return false;
         if (p->tok.kind != TOK_WORD || !parse_number(p->tok.text, PROCESSES_MAX, &v) || v < PROCESSES_MIN)
                 return parser_expected(p, "a number from 8 to 4194304");
@@ -238,7 +230,7 @@ static bool ws_cpu(struct parser *p, void *obj, const struct keyword *k)
         struct slice fraction = dot < 0 ? SLICE_EMPTY : slice_skip(w, (size_t)dot + 1);
         bool ok;
 
-        if (!once(p, b, &keywords_workspace, k))
+        if (!once(p, &b->seen, &keywords_workspace, k))
                 return false;
         ok = p->tok.kind == TOK_WORD && parse_number(dot < 0 ? w : slice_first(w, (size_t)dot), CPU_MAX, &whole);
         if (ok && dot >= 0)
@@ -255,7 +247,7 @@ static bool ws_cpu(struct parser *p, void *obj, const struct keyword *k)
         return true;
 }
 
-static bool ws_env(struct parser *p, void *obj, const struct keyword *k)
+bool ws_env(struct parser *p, void *obj, const struct keyword *k)
 {
         struct block *b = obj;
         struct config_workspace *w = &b->ws->w;
@@ -280,11 +272,11 @@ static bool ws_env(struct parser *p, void *obj, const struct keyword *k)
         return to != NULL;
 }
 
-static bool ws_rules(struct parser *p, void *obj, const struct keyword *k)
+bool ws_rules(struct parser *p, void *obj, const struct keyword *k)
 {
         struct block *b = obj;
 
-        return once(p, b, &keywords_workspace, k) && parse_rules_block(p, &b->ws->rules);
+        return once(p, &b->seen, &keywords_workspace, k) && parse_rules_block(p, &b->ws->rules);
 }
 
 static bool ws_dns(struct parser *p, void *obj, const struct keyword *k)
@@ -292,7 +284,7 @@ static bool ws_dns(struct parser *p, void *obj, const struct keyword *k)
         struct block *b = obj;
         int v;
 
-        if (!once(p, b, &keywords_workspace, k) || !take_value(p, &keywords_dns, &v))
+        if (!once(p, &b->seen, &keywords_workspace, k) || !take_value(p, &keywords_dns, &v))
                 return false;
         b->ws->w.dns = (enum dns_mode)v;
         return true;
@@ -303,7 +295,7 @@ static bool ws_nested(struct parser *p, void *obj, const struct keyword *k)
         struct block *b = obj;
         int v;
 
-        if (!once(p, b, &keywords_workspace, k) || !take_value(p, &keywords_yesno, &v))
+        if (!once(p, &b->seen, &keywords_workspace, k) || !take_value(p, &keywords_yesno, &v))
                 return false;
         b->ws->w.nested = v != 0;
         return true;
@@ -314,7 +306,7 @@ static bool ws_trace(struct parser *p, void *obj, const struct keyword *k)
         struct block *b = obj;
         int v;
 
-        if (!once(p, b, &keywords_workspace, k) || !take_value(p, &keywords_trace, &v))
+        if (!once(p, &b->seen, &keywords_workspace, k) || !take_value(p, &keywords_trace, &v))
                 return false;
         b->ws->w.trace_activity = v != 0;
         return true;
@@ -325,7 +317,7 @@ static bool ws_detect(struct parser *p, void *obj, const struct keyword *k)
         struct block *b = obj;
         int v;
 
-        if (!once(p, b, &keywords_workspace, k) || !take_value(p, &keywords_detect, &v))
+        if (!once(p, &b->seen, &keywords_workspace, k) || !take_value(p, &keywords_detect, &v))
                 return false;
         b->ws->w.detect_off = v != 0;
         return true;
@@ -368,8 +360,9 @@ static bool top_workspace(struct parser *p, void *obj, const struct keyword *k)
                 return false;
         *ws = (struct workspace_entry){ .at = at, .source = p->source };
         ws->w = (struct config_workspace){ .name = name, .file = slice_str(s->name), .dir = s->dir, .trace_activity = true };
+        ws->w.agent_kind = ACCOUNT_KIND_COUNT;
         b.ws = ws;
-        return parse_statements(p, &keywords_workspace, &b, true);
+        return parse_statements(p, &keywords_workspace, &b, true) && (!b.agent.n || agent_merge(p, &b));
 }
 
 /* ---- host ------------------------------------------------------------------------------------------------------------------------ */
@@ -389,7 +382,7 @@ static bool host_private(struct parser *p, void *obj, const struct keyword *k)
 {
         struct block *b = obj;
 
-        if (!once(p, b, &keywords_host, k))
+        if (!once(p, &b->seen, &keywords_host, k))
                 return false;
         if (!parser_is(p, "ok"))
                 return parser_expected(p, "`ok`");
@@ -404,7 +397,7 @@ static bool host_address(struct parser *p, void *obj, const struct keyword *k)
         struct target t;
         uint64_t port = 0;
 
-        if (!once(p, b, &keywords_host, k))
+        if (!once(p, &b->seen, &keywords_host, k))
                 return false;
         if (p->tok.kind != TOK_WORD)
                 return parser_expected(p, "an address");
@@ -429,7 +422,7 @@ static bool host_ca(struct parser *p, void *obj, const struct keyword *k)
 {
         struct block *b = obj;
 
-        if (!once(p, b, &keywords_host, k))
+        if (!once(p, &b->seen, &keywords_host, k))
                 return false;
         if (!parser_is(p, "file"))
                 return parser_expected(p, "`file`");
@@ -490,6 +483,31 @@ static bool top_table(struct parser *p, void *obj, const struct keyword *k)
         return to != NULL;
 }
 
+void parse_source(struct parser *p, uint16_t source, const struct keyword_table *t, void *obj)
+{
+        struct parser saved = *p;
+        const struct source *s = &p->prog->sources[source];
+
+        p->source = source;
+        p->lexer = (struct lexer){ .text = s->text, .base = s->base };
+        p->has_ahead = false;
+        p->pending_count = 0;
+        p->depth = 0;
+        p->tok = (struct token){ TOK_EOF, s->base, SLICE_EMPTY };
+        parser_next(p);
+        parse_statements(p, t, obj, false);
+        /* The place goes back to the text before; macros, counts and errors stay. */
+        p->source = saved.source;
+        p->lexer = saved.lexer;
+        p->tok = saved.tok;
+        p->ahead = saved.ahead;
+        p->has_ahead = saved.has_ahead;
+        p->pending = saved.pending;
+        p->pending_count = saved.pending_count;
+        p->pending_at = saved.pending_at;
+        p->depth = saved.depth;
+}
+
 static bool include_read(struct parser *p, uint32_t at, const char *path)
 {
         const char *from = p->prog->sources[p->source].name;
@@ -510,10 +528,8 @@ static bool include_read(struct parser *p, uint32_t at, const char *path)
 
 static bool top_include(struct parser *p, void *obj, const struct keyword *k)
 {
-        struct parser saved;
         uint32_t at = p->tok.at;
         struct slice path;
-        const struct source *s;
 
         (void)obj;
         (void)k;
@@ -525,27 +541,8 @@ static bool top_include(struct parser *p, void *obj, const struct keyword *k)
                 return parser_fail(p, at, "includes are nested too deeply");
         if (!include_read(p, at, (const char *)path.p))
                 return false;
-        saved = *p;
-        p->source = (uint16_t)(p->prog->source_count - 1);
-        s = &p->prog->sources[p->source];
-        p->lexer = (struct lexer){ .text = s->text, .base = s->base };
-        p->has_ahead = false;
-        p->pending_count = 0;
-        p->depth = 0;
         p->include_depth++;
-        p->tok = (struct token){ TOK_EOF, s->base, SLICE_EMPTY };
-        parser_next(p);
-        parse_statements(p, &keywords_top, NULL, false);
-        /* The place goes back to the including file; macros, counts and errors stay. */
-        p->source = saved.source;
-        p->lexer = saved.lexer;
-        p->tok = saved.tok;
-        p->ahead = saved.ahead;
-        p->has_ahead = saved.has_ahead;
-        p->pending = saved.pending;
-        p->pending_count = saved.pending_count;
-        p->pending_at = saved.pending_at;
-        p->depth = saved.depth;
+        parse_source(p, (uint16_t)(p->prog->source_count - 1), &keywords_top, NULL);
         p->include_depth--;
         return true;
 }
@@ -591,7 +588,9 @@ static const struct keyword rows_top[] = {
         { "include", "\"FILE\"", "reads another file here", NULL, 0, top_include },
         { "upstream", "proxy \"URL\"", "the HTTP proxy through which the host reaches the world", NULL, 0, top_upstream },
         { "rules", "{ … }", "the rules of a policy text; in a configuration they stand in a workspace", NULL, 0, top_rules },
-        { "credential", "NAME { … }", "a secret and the hosts it is good for", "", 0, parse_later },
+        { "credential", "NAME { … }", "a secret and the hosts it is good for", NULL, 0, top_credential },
+        { "model", "{ HOST, … }", "of a policy text: the model's hosts; in a configuration they stand in a workspace", NULL, 0, top_model },
+        { "known", "{ CREDENTIAL HOST, … }", "of a policy text: what a person decided after a trip", NULL, 0, top_known },
 };
 const struct keyword_table keywords_top = KEYWORD_TABLE("top", "a statement", rows_top);
 
@@ -601,7 +600,8 @@ bool config_keyword_at(size_t i, struct config_keyword *out)
 {
         static const struct keyword_table *const tables[] = { &keywords_top,  &keywords_workspace, &keywords_host, &keywords_share,
                                                               &keywords_isolation, &keywords_dns, &keywords_trace, &keywords_detect,
-                                                              &keywords_yesno, &keywords_rules, &keywords_proto, &keywords_limit };
+                                                              &keywords_yesno, &keywords_credential, &keywords_secret, &keywords_field, &keywords_agent,
+                                                              &keywords_rules, &keywords_proto, &keywords_limit, &keywords_profile };
 
         for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
                 if (i < tables[t]->count) {
@@ -610,6 +610,11 @@ bool config_keyword_at(size_t i, struct config_keyword *out)
                         return true;
                 }
                 i -= tables[t]->count;
+        }
+        if (i < ACCOUNT_KIND_COUNT) {
+                const struct kind_row *r = kind_row((enum account_kind)i);
+                *out = (struct config_keyword){ "kind", r->name, "", r->help, true };
+                return true;
         }
         return false;
 }

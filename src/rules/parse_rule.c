@@ -2,15 +2,15 @@
 #include <stdio.h>
 
 #include "base/esc.h"
+#include "base/host.h"
 #include "rules/rules_priv.h"
 
 enum { ACTION_ASK = 100 };
-enum limit_kind { L_READ_ONLY, L_QUERY, L_BODY, L_GENERIC };
 
 static const struct keyword rows_rules[] = {
         { "allow", "PROTO TARGET[:PORTS] [path \"…\"] [limits]", "what fits may pass, if every limit holds", NULL, RULE_ALLOW, parse_rule },
         { "deny", "PROTO TARGET[:PORTS] [path \"…\"] [limits]", "what fits, limits included, is refused", NULL, RULE_DENY, parse_rule },
-        { "ask", "PROTO TARGET[:PORTS] [path \"…\"] [limits]", "what fits waits for a person", "use allow or deny", ACTION_ASK, parse_rule },
+        { "ask", "PROTO TARGET[:PORTS] [path \"…\"] [limits]", "what fits, if every limit holds, waits for a person who agrees", NULL, ACTION_ASK, parse_rule },
         { "default", "allow|deny", "what no rule fits; deny when absent", NULL, 0, parse_default },
 };
 const struct keyword_table keywords_rules = KEYWORD_TABLE("rules", "a rule", rows_rules);
@@ -25,33 +25,143 @@ static const struct keyword rows_proto[] = {
 };
 const struct keyword_table keywords_proto = KEYWORD_TABLE("proto", "a protocol", rows_proto);
 
-static bool limit_read_only(struct parser *p, void *obj, const struct keyword *k);
+static bool limit_flag(struct parser *p, void *obj, const struct keyword *k);
 static bool limit_query(struct parser *p, void *obj, const struct keyword *k);
 static bool limit_body(struct parser *p, void *obj, const struct keyword *k);
+static bool limit_stream(struct parser *p, void *obj, const struct keyword *k);
+static bool limit_as(struct parser *p, void *obj, const struct keyword *k);
+static bool limit_via(struct parser *p, void *obj, const struct keyword *k);
 static bool limit_generic(struct parser *p, void *obj, const struct keyword *k);
 
+enum { L_READ_ONLY, L_QUERY, L_BODY, L_ANONYMOUS, L_STREAM, L_AS, L_VIA, L_UP };
 static const struct keyword rows_limit[] = {
-        { "read-only", "", "GET, HEAD and OPTIONS in effect: no body, no upgrade, no method override", NULL, L_READ_ONLY, limit_read_only },
-        { "query", "none | \"KEY\" …", "no query, or only these keys in it", NULL, L_QUERY, limit_query },
-        { "body", "none | max SIZE", "no request body, or one up to SIZE", NULL, L_BODY, limit_body },
-        { "up", "SIZE/UNIT", "bytes out per workspace and rule", "", L_GENERIC, limit_generic },
-        { "anonymous", "", "a request that carries an account is refused", "", L_GENERIC, limit_generic },
-        { "stream", "ok", "bodies pass as they come", "", L_GENERIC, limit_generic },
-        { "as", "PROFILE …", "what a reader of that protocol asks for", "use a path and read-only", L_GENERIC, limit_generic },
-        { "via", "\"URL\"", "re-routes to another base", "allow the mirror by its own name", L_GENERIC, limit_generic },
+        [L_READ_ONLY] = { "read-only", "", "GET, HEAD and OPTIONS in effect: no body, no upgrade, no method override", NULL, 0, limit_flag },
+        [L_QUERY] = { "query", "none | \"KEY\" …", "no query, or only these keys in it", NULL, 0, limit_query },
+        [L_BODY] = { "body", "none | max SIZE", "no request body, or one up to SIZE", NULL, 0, limit_body },
+        [L_ANONYMOUS] = { "anonymous", "", "a request that carries any account is refused", NULL, 0, limit_flag },
+        [L_STREAM] = { "stream", "ok", "a body of unknown length passes as it is looked at, instead of being held first", NULL, 0, limit_stream },
+        [L_AS] = { "as", "npm | git", "exactly what a reader of that protocol asks for", NULL, 0, limit_as },
+        [L_VIA] = { "via", "\"https://HOST[:PORT]/BASE/\"", "goes to that place instead", NULL, 0, limit_via },
+        [L_UP] = { "up", "SIZE/UNIT", "bytes out per workspace and rule", "", 0, limit_generic },
 };
 const struct keyword_table keywords_limit = KEYWORD_TABLE("limit", "a limit", rows_limit);
 
+static const struct keyword rows_profile[] = {
+        { "npm", "", "package documents and tarballs; a `path \"/PREFIX/**\"` is a mirror's fixed prefix", NULL, PROFILE_NPM, NULL },
+        { "git", "", "clone and fetch over https", NULL, PROFILE_GIT, NULL },
+        { "pypi", "", "simple pages and files", "use a path and read-only", 0, NULL },
+        { "cargo", "", "a sparse index and crates", "use a path and read-only", 0, NULL },
+        { "go", "", "a module proxy", "use a path and read-only", 0, NULL },
+        { "maven", "", "a Maven repository", "use a path and read-only", 0, NULL },
+        { "oci", "", "a container registry", "use a path and read-only", 0, NULL },
+        { "apt", "", "a Debian archive", "use a path and read-only", 0, NULL },
+};
+const struct keyword_table keywords_profile = KEYWORD_TABLE("profile", "a profile", rows_profile);
+
+/* What may once stand behind a profile. */
+static const struct keyword rows_profile_option[] = {
+        { "push", "\"REF\" …", "pushes to these refs", "", 0, NULL },
+        { "from", "{ HOST, … }", "further hosts", "allow them in a rule of their own", 0, NULL },
+        { "names", "\"FILE\"", "only names of that lock file", "", 0, NULL },
+        { "misses", "N/UNIT", "how many names may not exist", "", 0, NULL },
+};
+
 /* ---- limits -------------------------------------------------------------------------------------------------------------------- */
 
-static bool limit_read_only(struct parser *p, void *obj, const struct keyword *k)
+/* read-only, anonymous */
+static bool limit_flag(struct parser *p, void *obj, const struct keyword *k)
 {
         struct rule *r = obj;
 
         (void)p;
-        (void)k;
-        r->read_only = true;
+        if (k == &rows_limit[L_READ_ONLY])
+                r->read_only = true;
+        else
+                r->anonymous = true;
         return true;
+}
+
+static bool limit_stream(struct parser *p, void *obj, const struct keyword *k)
+{
+        struct rule *r = obj;
+
+        (void)k;
+        if (!parser_is(p, "ok"))
+                return parser_expected(p, "`ok`");
+        parser_next(p);
+        r->stream_ok = true;
+        return true;
+}
+
+/* npm knows what stands behind a fixed prefix; a git repository may have any path. */
+static bool profile_path(struct parser *p, struct rule *r, uint32_t at)
+{
+        struct slice path = r->path;
+
+        if (r->profile != PROFILE_NPM || path.n == 0)
+                return true;
+        if (!slice_ends(path, SLICE_LIT("/**")) || slice_find(slice_first(path, path.n - 2), '*') >= 0)
+                return parser_fail(p, at, "with `as npm` the path is the registry's own prefix, as in `path \"/artifactory/api/npm/npm/**\"`");
+        r->profile_skip = path.n - 3;
+        return true;
+}
+
+static bool limit_as(struct parser *p, void *obj, const struct keyword *k)
+{
+        struct rule *r = obj;
+        uint32_t at = p->keyword_at;
+        int v;
+
+        (void)k;
+        if (!take_value(p, &keywords_profile, &v))
+                return false;
+        r->profile = (enum policy_profile)v;
+        for (size_t i = 0; i < sizeof(rows_profile_option) / sizeof(rows_profile_option[0]); i++)
+                if (parser_is(p, rows_profile_option[i].word))
+                        return parser_not_yet(p, p->tok.at, &rows_profile_option[i]);
+        return profile_path(p, r, at);
+}
+
+/* "/" or more: as canonical as the paths that are put behind it. NULL when fine. */
+static const char *base_problem(struct slice base)
+{
+        const char *problem = path_pattern_problem(base);
+
+        if (base.n == 0 || base.p[base.n - 1] != '/')
+                return "the base ends in `/`";
+        if (slice_find(base, '*') >= 0 || slice_find(base, ';') >= 0)
+                return "the base has no `*` and no `;`";
+        return problem;
+}
+
+static bool limit_via(struct parser *p, void *obj, const struct keyword *k)
+{
+        struct rule *r = obj;
+        struct slice url = p->tok.text, host, ports, base;
+        uint32_t at = p->tok.at;
+        char name[HOST_NAME_BYTES];
+        uint64_t port = 443;
+        const char *problem;
+
+        (void)k;
+        if (p->tok.kind != TOK_STRING)
+                return parser_expected(p, "a URL in quotes, as in `via \"https://mirror.corp.example/npm/\"`");
+        if (!slice_starts(url, SLICE_LIT("https://")))
+                return parser_fail(p, at, "`via` begins with https://: nothing is re-routed in the clear");
+        url = slice_skip(url, 8);
+        host = slice_find(url, '/') < 0 ? url : slice_first(url, (size_t)slice_find(url, '/'));
+        base = slice_skip(url, host.n);
+        problem = base_problem(base);
+        if (problem)
+                return parser_fail(p, at, "%s", problem);
+        host = split_ports(host, &ports);
+        if (host_canonical(name, sizeof(name), host) != HOST_NAME)
+                return parser_fail(p, at, "`%s` is not a name: a certificate has to vouch for it", esc(slice_first(host, HOST_TEXT_BYTES)));
+        if (ports.n && (!parse_number(slice_skip(ports, 1), 65535, &port) || port == 0))
+                return parser_fail(p, at, "`%s` is not a port", esc(slice_first(slice_skip(ports, 1), 16)));
+        parser_next(p);
+        r->via = (struct policy_via){ .found = true, .port = (uint16_t)port };
+        return keep_text(p, &r->via.name, slice_str(name)) && keep_text(p, &r->via.base, base);
 }
 
 static bool limit_query(struct parser *p, void *obj, const struct keyword *k)
@@ -200,6 +310,12 @@ static bool parse_limits(struct parser *p, struct rule *r)
         }
         if (r->read_only && r->method_count)
                 return parser_fail(p, r->at, "`read-only` and a list of methods exclude each other");
+        for (size_t i = L_ANONYMOUS; r->action == RULE_DENY && i <= L_VIA; i++)
+                if (seen & (1u << i))
+                        return parser_fail(p, r->at, "`%s` is for `allow` and `ask`: under `deny` it says nothing", rows_limit[i].word);
+        for (size_t i = 0; r->via.found && i < r->target_count; i++)
+                if (r->targets[i].kind == TARGET_ANY)
+                        return parser_fail(p, r->at, "`via` re-routes named hosts, never `any`");
         return true;
 }
 
@@ -227,7 +343,7 @@ static bool parse_path(struct parser *p, struct rule *r)
 bool parse_rule(struct parser *p, void *ruleset, const struct keyword *action)
 {
         struct ruleset *rs = ruleset;
-        struct rule r = { .at = p->tok.at, .action = action->value == RULE_DENY ? RULE_DENY : RULE_ALLOW }, *to;
+        struct rule r = { .at = p->tok.at, .action = action->value == RULE_DENY ? RULE_DENY : RULE_ALLOW, .ask = action->value == ACTION_ASK }, *to;
         const struct keyword *proto;
 
         if (parser_is(p, "log")) {
@@ -238,6 +354,8 @@ bool parse_rule(struct parser *p, void *ruleset, const struct keyword *action)
         if (!proto)
                 return false;
         r.proto = (enum rule_proto)proto->value;
+        if (r.ask && (r.proto == PROTO_UDP || r.proto == PROTO_ICMP))
+                return parser_fail(p, p->keyword_at, "`ask` holds requests and connections; `%s` has neither: allow or deny it", proto->word);
         if (!parse_targets(p, &r) || !parse_path(p, &r) || !parse_limits(p, &r))
                 return false;
         if (rs->default_given)

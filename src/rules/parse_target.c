@@ -98,7 +98,7 @@ bool parse_host_word(struct parser *p, uint32_t at, struct slice word, struct ta
 }
 
 /* Cuts `word` in target and ":ports"; an IPv6 address has ports only behind brackets. */
-static struct slice split_ports(struct slice word, struct slice *ports)
+struct slice split_ports(struct slice word, struct slice *ports)
 {
         size_t cut = word.n;
         ptrdiff_t colon = slice_find(word, ':'), close = slice_find(word, ']');
@@ -206,7 +206,14 @@ static bool parse_table_reference(struct parser *p, struct target *t)
         return parser_take(p, TOK_GREATER, "`>`");
 }
 
-static bool list_entry(struct parser *p, struct target *t, bool tables_ok)
+/* What list entries are added to. */
+struct target_list {
+        struct target **list;
+        size_t *count, cap, max;
+        bool tables_ok;
+};
+
+static bool target_entry(struct parser *p, struct target *t, bool tables_ok)
 {
         struct slice word, ports;
 
@@ -225,12 +232,20 @@ static bool list_entry(struct parser *p, struct target *t, bool tables_ok)
         return true;
 }
 
-/* `{ a, b` newlines count as commas `}`; at least one entry. */
-static bool parse_list(struct parser *p, struct target **list, size_t *count, size_t max, bool tables_ok)
+static bool list_entry(struct parser *p, void *obj)
 {
-        size_t cap = 0;
+        struct target_list *l = obj;
         struct target t, *to;
-        bool separated = true;
+
+        to = target_entry(p, &t, l->tables_ok) ? parser_push(p, l->list, l->count, &l->cap, sizeof(t), l->max, "entries in a list") : NULL;
+        if (to)
+                *to = t;
+        return to != NULL;
+}
+
+bool parse_entries(struct parser *p, bool (*entry)(struct parser *p, void *obj), void *obj)
+{
+        bool separated = true, any = false;
 
         parser_next(p);
         for (;;) {
@@ -242,16 +257,20 @@ static bool parse_list(struct parser *p, struct target **list, size_t *count, si
                         break;
                 if (!separated)
                         return parser_expected(p, "`,` or `}`");
-                to = list_entry(p, &t, tables_ok) ? parser_push(p, list, count, &cap, sizeof(t), max, "entries in a list") : NULL;
-                if (!to)
+                if (!entry(p, obj))
                         return false;
-                *to = t;
                 separated = false;
+                any = true;
         }
-        if (*count == 0)
+        if (!any)
                 return parser_expected(p, "at least one entry");
         parser_next(p);
         return true;
+}
+
+static bool parse_list(struct parser *p, struct target **list, size_t *count, size_t max, bool tables_ok)
+{
+        return parse_entries(p, list_entry, &(struct target_list){ .list = list, .count = count, .max = max, .tables_ok = tables_ok });
 }
 
 bool parse_table_entries(struct parser *p, struct table *t)

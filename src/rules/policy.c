@@ -93,7 +93,14 @@ void policy_print(const struct policy *p, struct buf *out)
                         print_table(out, &prog->tables[i]);
         for (size_t i = 0; i < prog->host_count; i++)
                 print_host_block(out, &prog->hosts[i], prog->hosts[i].dir);
-        buf_add_str(out, "rules {\n");
+        for (size_t i = 0; i < prog->credential_count; i++)
+                print_binding(out, &prog->credentials[i].c, prog->credentials[i].c.b.placeholder);
+        print_names(out, "", "model", prog->models, prog->model_count);
+        if (prog->known_count)
+                buf_add_str(out, "known {\n");
+        for (size_t i = 0; i < prog->known_count; i++)
+                print_known(out, prog->known[i].credential, prog->known[i].host);
+        buf_add_str(out, prog->known_count ? "}\nrules {\n" : "rules {\n");
         print_ruleset(out, prog->rules.rules, prog->rules.count, prog->rules.default_allow, "        ");
         buf_add_str(out, "}\n");
 }

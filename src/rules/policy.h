@@ -51,7 +51,7 @@ enum policy_limit { LIMIT_NONE, LIMIT_READ_ONLY, LIMIT_METHOD, LIMIT_QUERY, LIMI
  * fields are rebuilt from profile_fields (profile.h), a git body is read by the inner door. */
 enum policy_profile { PROFILE_NONE, PROFILE_NPM, PROFILE_GIT, PROFILE_COUNT };
 
-/* `via "https://host[:port]/base/"`: where the request really goes. Slices borrow from the policy. */
+/* `via "https://host[:port]/base/"`: where the request really goes: base, then the request's path without its leading slash, then its query. Slices borrow from the policy. */
 struct policy_via {
         bool found;
         struct slice name; /* canonical host */
@@ -66,10 +66,11 @@ struct policy_verdict {
         enum reason reason;      /* REASON_NONE when allowed */
         enum policy_limit failed; /* which limit did not hold */
         bool log;                /* the rule says log */
-        bool admits_private;     /* the address guard may let a private address pass */
+        bool admits_private;     /* the address guard may let a private address pass; of a request with `via`: of the host it is re-routed to */
         int64_t max_body;        /* bytes of body that may pass, to be enforced while streaming; -1: no limit */
-        /* Of an allowed flow or request: */
-        bool ask;                /* a person has to agree first: the outer door holds it. A door that cannot hold refuses */
+        bool ask;                /* a person has to agree first: the outer door holds it. A door that cannot hold refuses. Of a flow that is inspected
+                                  * never set: its requests are asked for (policy_request), or what turns out to be neither TLS nor HTTP (policy_opaque) */
+        /* Of an allowed request: */
         bool anonymous;          /* refused when it has an account field (account/check.h) */
         bool stream_ok;          /* a body of unknown length is passed on as it is scanned */
         enum policy_profile profile;

@@ -1,4 +1,5 @@
 /* Canonical printer. What it prints parses to the same thing and prints the same again; that is how policies travel to the doors. */
+#include "rules/profile.h"
 #include "rules/rules_priv.h"
 
 static const char *const proto_words[PROTO_COUNT] = { "web", "tls", "tcp", "udp", "icmp", "any" };
@@ -128,6 +129,14 @@ static void print_targets(struct buf *out, const struct rule *r)
                 print_ports(out, r);
 }
 
+static void print_via(struct buf *out, const struct policy_via *v)
+{
+        buf_addf(out, " via \"https://%.*s", SLICE_FMT(v->name));
+        if (v->port != 443)
+                buf_addf(out, ":%u", v->port);
+        buf_addf(out, "%.*s\"", SLICE_FMT(v->base)); /* no quote, no backslash: canonical */
+}
+
 static void print_limits(struct buf *out, const struct rule *r)
 {
         if (r->read_only)
@@ -148,11 +157,19 @@ static void print_limits(struct buf *out, const struct rule *r)
                 buf_add_str(out, " body max ");
                 print_size(out, r->body_max_bytes);
         }
+        if (r->anonymous)
+                buf_add_str(out, " anonymous");
+        if (r->stream_ok)
+                buf_add_str(out, " stream ok");
+        if (r->profile != PROFILE_NONE)
+                buf_addf(out, " as %s", profile_name(r->profile));
+        if (r->via.found)
+                print_via(out, &r->via);
 }
 
 void print_rule(struct buf *out, const struct rule *r)
 {
-        buf_addf(out, "%s%s %s ", r->action == RULE_ALLOW ? "allow" : "deny", r->log ? " log" : "", proto_words[r->proto]);
+        buf_addf(out, "%s%s %s ", r->action == RULE_DENY ? "deny" : r->ask ? "ask" : "allow", r->log ? " log" : "", proto_words[r->proto]);
         print_targets(out, r);
         if (r->path.n) {
                 buf_add_str(out, " path ");

@@ -25,7 +25,8 @@ enum { PROFILE_FIELDS_MAX = 8 };
 int profile_fields(enum policy_profile p, struct slice method, size_t count, struct profile_field (*get)(void *ctx, size_t i), void *ctx, bool account,
                    struct profile_field out[PROFILE_FIELDS_MAX], const char **problem) __attribute__((warn_unused_result));
 
-/* A body to git-upload-pack, inflated, as it comes: one `ls-refs` or `fetch` command, capabilities and arguments of a list, object ids where ids belong. */
+/* A body to git-upload-pack, inflated, as it comes (gitprotocol-v2): one `ls-refs` or `fetch` command, capabilities and arguments of a list, object ids where ids
+ * belong. Also the lone flush by which git tries whether it may post. */
 enum {
         GIT_LINE_BYTES = 512,    /* one line: a ref prefix is a path below refs/ */
         GIT_LINES_MAX = 1 << 20, /* of one body: haves of a large repository */
@@ -33,11 +34,12 @@ enum {
 enum git_part { GIT_COMMAND, GIT_CAPABILITIES, GIT_ARGUMENTS, GIT_END };
 struct git_body {
         enum git_part part;
-        bool fetch;           /* the command; else ls-refs */
-        bool sha256;          /* object-format */
+        bool fetch;          /* the command; else ls-refs */
+        bool agent, format;  /* capabilities that were given */
+        bool sha256;         /* object-format=sha256: ids have 64 digits */
         size_t lines;
-        size_t have, need;    /* bytes of the packet in `line`; need: its length, 0 while that is not known */
-        const char *problem;  /* set when refused: for a person */
+        size_t have, need;   /* bytes in `line`: of a packet's length while need is 0, of its need bytes after that */
+        const char *problem; /* set when refused: for a person */
         uint8_t line[GIT_LINE_BYTES];
 };
 void git_body_begin(struct git_body *g);

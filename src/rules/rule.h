@@ -5,6 +5,7 @@
 
 #include "base/addr.h"
 #include "base/slice.h"
+#include "rules/policy.h"
 
 enum rule_action { RULE_ALLOW, RULE_DENY };
 enum rule_proto { PROTO_WEB, PROTO_TLS, PROTO_TCP, PROTO_UDP, PROTO_ICMP, PROTO_ANY, PROTO_COUNT };
@@ -56,6 +57,13 @@ struct rule {
         size_t query_key_count;
         enum body_limit body;
         uint64_t body_max_bytes;
+        /* Of an allow alone: */
+        bool ask; /* written `ask` instead of `allow`: a person agrees first */
+        bool anonymous;
+        bool stream_ok;
+        enum policy_profile profile;
+        size_t profile_skip;   /* bytes of the path that stand before what the profile knows: a mirror's prefix */
+        struct policy_via via; /* found: re-routed */
         uint32_t at; /* token, for messages */
 };
 

@@ -33,9 +33,17 @@ struct known_entry {
         struct slice credential, host;
 };
 
+struct name_ref {
+        struct slice name;
+        uint32_t at;
+};
+
 struct workspace_entry {
         struct config_workspace w;
         struct ruleset rules;
+        size_t preset_count;         /* of the rules, how many at the end are the agent preset's */
+        struct name_ref *bound;      /* `credential { … }` as written; w.credentials once everything is read */
+        size_t bound_count, bound_cap;
         uint32_t at;
         uint16_t source;
 };
@@ -119,7 +127,7 @@ struct keyword_table {
 #define KEYWORD_TABLE(context_, what_, rows_) { context_, what_, rows_, sizeof(rows_) / sizeof((rows_)[0]) }
 
 extern const struct keyword_table keywords_top, keywords_workspace, keywords_host, keywords_share, keywords_isolation, keywords_dns, keywords_trace,
-        keywords_detect, keywords_yesno, keywords_rules, keywords_proto, keywords_limit;
+        keywords_detect, keywords_yesno, keywords_credential, keywords_secret, keywords_field, keywords_agent, keywords_rules, keywords_proto, keywords_limit, keywords_profile;
 
 /* parse.c: tokens, errors, recovery */
 void program_init(struct program *prog);
@@ -162,6 +170,44 @@ int account_index(struct policy *p); /* -1: out of memory */
 struct policy *policy_compile(struct program *prog, struct diags *errors); /* takes the program */
 int program_add_copy(struct program *prog, struct diags *errors, const char *name, struct slice text);
 
+/* parse_block.c: what blocks are read with */
+struct block {
+        struct workspace_entry *ws;
+        struct host_entry *host;
+        uint32_t seen; /* bit n: row n of its table was given */
+        size_t share_cap, env_cap, model_cap, tool_cap;
+        struct slice agent; /* `agent NAME`: merged when the block is complete */
+        uint32_t agent_at;
+};
+bool once(struct parser *p, uint32_t *seen, const struct keyword_table *t, const struct keyword *k); /* a single-valued statement */
+bool keep_text(struct parser *p, struct slice *out, struct slice text);
+bool take_name(struct parser *p, struct slice *out, bool identifier, const char *what);
+bool take_path(struct parser *p, struct slice *out, const char *what);
+bool take_value(struct parser *p, const struct keyword_table *t, int *out); /* a word of a table whose rows are values */
+bool ws_env(struct parser *p, void *obj, const struct keyword *k);
+bool ws_rules(struct parser *p, void *obj, const struct keyword *k);
+/* Statements of another source, whole; then the place goes back. */
+void parse_source(struct parser *p, uint16_t source, const struct keyword_table *t, void *obj);
+
+/* parse_account.c */
+bool top_credential(struct parser *p, void *obj, const struct keyword *k);
+bool top_model(struct parser *p, void *obj, const struct keyword *k);
+bool top_known(struct parser *p, void *obj, const struct keyword *k);
+bool ws_credential(struct parser *p, void *obj, const struct keyword *k);
+bool parse_model_hosts(struct parser *p, struct slice **list, size_t *count, size_t *cap);
+bool take_kind(struct parser *p, enum account_kind *out);
+void kind_keywords(struct keyword rows[ACCOUNT_KIND_COUNT]);
+
+/* agent.c */
+bool ws_agent(struct parser *p, void *obj, const struct keyword *k);
+bool ws_model(struct parser *p, void *obj, const struct keyword *k);
+bool ws_tool(struct parser *p, void *obj, const struct keyword *k);
+/* Reads the preset b->agent and puts what it says behind what the workspace says. */
+bool agent_merge(struct parser *p, struct block *b);
+/* prog->rules becomes `own` with the rules of `behind` behind it, checked. */
+bool ruleset_append(struct program *prog, struct ruleset *own, struct ruleset *behind, struct diags *errors);
+bool rule_same(const struct rule *a, const struct rule *b); /* canonical text for canonical text */
+
 /* parse_rule.c */
 bool parse_rule(struct parser *p, void *ruleset, const struct keyword *action);
 bool parse_default(struct parser *p, void *ruleset, const struct keyword *k);
@@ -170,6 +216,12 @@ bool parse_rules_block(struct parser *p, struct ruleset *rs);
 bool parse_targets(struct parser *p, struct rule *r);
 bool parse_table_entries(struct parser *p, struct table *t);
 bool parse_host_word(struct parser *p, uint32_t at, struct slice word, struct target *out);
+struct slice split_ports(struct slice word, struct slice *ports); /* `word` in target and ":ports" */
+/* With `{` as the current token: `{ entry, entry }`, newlines count as commas; at least one entry. */
+bool parse_entries(struct parser *p, bool (*entry)(struct parser *p, void *obj), void *obj);
+
+/* check_account.c */
+void check_accounts(struct program *prog, enum parse_mode mode, struct diags *errors);
 
 /* check.c */
 void check_ruleset(struct program *prog, struct ruleset *rs, struct diags *errors);
@@ -186,6 +238,11 @@ void print_ruleset(struct buf *out, const struct rule *rules, size_t count, bool
 void print_table(struct buf *out, const struct table *t);
 void print_host_block(struct buf *out, const struct host_entry *h, struct slice base_dir);
 void print_path(struct buf *out, struct slice base_dir, struct slice dir, struct slice path);
+/* print_account.c */
+void print_credential(struct buf *out, const struct config_credential *c, struct slice base_dir); /* for a configuration */
+void print_binding(struct buf *out, const struct config_credential *c, struct slice placeholder);  /* for a policy text */
+void print_names(struct buf *out, const char *indent, const char *word, const struct slice *names, size_t count); /* nothing when there are none */
+void print_known(struct buf *out, struct slice credential, struct slice host); /* a line of `known { … }` */
 void print_size(struct buf *out, uint64_t bytes);
 const struct port_range *proto_default_ports(enum rule_proto proto, size_t *count); /* NULL, 0: none */
 

@@ -114,7 +114,7 @@ static void check_workspaces(const char *stem, struct config *c, struct buf *lin
 
 static void check_config(const char *stem, const char *file)
 {
-        struct config_loader loader = { load, NULL };
+        struct config_loader loader = { .load = load, .agents = "agents" };
         struct diags errors = { 0 }, again = { 0 };
         struct config *c = config_load(&loader, file, SLICE_EMPTY, NULL, &errors), *d;
         struct buf out, second, lint;
