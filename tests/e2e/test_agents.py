@@ -70,8 +70,32 @@ def make_world():
     return w
 
 
+def is_result(r):
+    return "665" in r.text and "/etc/ssl/certs/brome.pem" in r.text
+
+
+class Holders:
+    """While the agent waits for the answer to its command's result: in whose memory, in which files of the guest its key stands."""
+
+    def __init__(self, b, key):
+        self.b, self.key, self.guest, self.inner, self.files, self.looked = b, key, set(), set(), [], 0
+
+    def __call__(self, request):
+        if not is_result(request) or self.looked:
+            return
+        processes = tree(self.b)
+        for top in processes["guest"]:
+            for pid in inside(top):
+                self.guest |= search.in_memory(pid, self.key)
+            for folder in ("root", "tmp", "etc", "run", "var", "home", "dev/shm"):
+                self.files += search.in_files(f"/proc/{top}/root/{folder}", self.key)
+        for pid in processes["brome-inner"]:
+            self.inner |= search.in_memory(pid, self.key)
+        self.looked = len(processes["guest"]) * len(processes["brome-inner"])
+
+
 def ask(w, name, variable=None, key=None, b=None):
-    """One run of an agent; what the origin saw of it."""
+    """One run of an agent; what the origin saw of it, and who held the key meanwhile."""
     a, b = AGENTS[name], b or w.b
     if not a.installed():
         raise Skip(f"{name} is not installed: the npm registry was not reachable (tests/peers)")
@@ -80,36 +104,42 @@ def ask(w, name, variable=None, key=None, b=None):
     mark, asked = w.sniffer.mark(), len(w.dns.queries)
     env = ["-e", f"{variable or a.variable}={key or a.key}"] if KEYS == "guest" or key else []
     script = f"rm -rf /tmp/w && mkdir /tmp/w && cd /tmp/w && PATH={a.folder}/node_modules/.bin:$PATH && {a.argv} && echo && cat tool-ran"
-    p = b("exec", "-T", *env, name, "--", "sh", "-c", script, timeout=180)
+    w.models.before_answer = holders = Holders(b, key or a.key)
+    try:
+        p = b("exec", "-T", *env, name, "--", "sh", "-c", script, timeout=180)
+    finally:
+        w.models.before_answer = None
     said = f"{name}: exit {p.returncode}\n{p.stdout[-3000:]}\n{p.stderr[-3000:]}\n{w.models.seen()}\n{b.log()}"
     assert p.returncode == 0, said
     assert w.models.final in p.stdout and p.stdout.endswith("\n665\n"), said
     for packet in w.sniffer.since(mark):
         assert ORIGIN in ((packet["dst"], packet["dport"]), (packet["src"], packet["sport"])) or packet["dst"] == "127.0.0.1", f"{name} reached {packet}"
     assert not w.dns.queries[asked:], f"{name}: a pinned name needs no query, another one gets none: {w.dns.queries[asked:]}"
-    return w.models.seen()
+    return w.models.seen(), holders
 
 
-def is_result(r):
-    return "665" in r.text and "/etc/ssl/certs/brome.pem" in r.text
-
-
-def check(w, name, requests, field=None, key=None, hidden=False, b=None):
-    """What the origin must have seen: inference only, each request with the key in its one field, and the command's result.
+def check(w, name, asked, field=None, hidden=False):
+    """What the origin must have seen: inference only, each request with the key in its one field, and the command's result; and who may hold it.
     hidden: the agent takes the key out of the environment of what it runs."""
-    a, b = AGENTS[name], b or w.b
-    key = key or a.key
+    a, (requests, holders) = AGENTS[name], asked
+    b, key = holders.b, holders.key
     for r in requests:
         assert r.host in a.hosts, r
         assert r.target in a.paths if a.paths else GEMINI_PATHS.fullmatch(r.target), r
         assert r.method in ("POST", "MESSAGE") or r.kind == "websocket", r
         assert r.keys() == {field or a.field: key}, (r, r.keys())
     assert any(is_result(r) for r in requests), f"no request brought the command's result: {requests}"
+    assert holders.looked, "memory and files were searched"
     shown = any(key in r.text for r in requests)  # `env` was run: what the guest holds went to the model
     assert shown == (KEYS == "guest" and not hidden), f"{name}: the key in a body: {shown}"
-    if KEYS == "brome":
+    if KEYS == "guest":  # the control of the search
+        assert key.encode() in holders.guest and key.encode() in holders.inner, vars(holders)
+    else:
+        assert not holders.guest and not holders.inner and not holders.files, vars(holders)
         held = b.sh(name, f"printf %s ${a.variable}", check=0).stdout
         assert held and held != key and not any(held in r.everything() for r in requests), held
+    own = [f for f in search.in_files(b.dir, key) if "/home/" not in f]  # what brome itself writes down
+    assert not own, own
     allowed = [t for t in b.trace(workspace=name) if t.get("host") in a.hosts and t.get("verdict") == "allow"]
     assert allowed, "the trace has the requests"
 
@@ -123,36 +153,36 @@ def test_claude_token(w):
     if KEYS == "brome":
         raise Skip("the credential of this workspace is an API key")
     token = "sk-ant-oat01-" + "dummy-" * 15
-    check(w, "claude", ask(w, "claude", "CLAUDE_CODE_OAUTH_TOKEN", token), "authorization", token, hidden=True)
+    check(w, "claude", ask(w, "claude", "CLAUDE_CODE_OAUTH_TOKEN", token), "authorization", hidden=True)
 
 
 def test_codex_websocket(w):
-    requests = ask(w, "codex")
-    check(w, "codex", requests)
-    assert {r.kind for r in requests} == {"websocket", "message"}, requests
+    asked = ask(w, "codex")
+    check(w, "codex", asked)
+    assert {r.kind for r in asked[0]} == {"websocket", "message"}, asked[0]
 
 
 def test_codex_websocket_packed(w):
     """It offers permessage-deflate; an origin may take it. What the gate must read, the gate must see to."""
     w.models.deflate = True
     try:
-        requests = ask(w, "codex")
+        asked = ask(w, "codex")
     finally:
         w.models.deflate = False
-    check(w, "codex", requests)
+    check(w, "codex", asked)
     if KEYS == "guest":  # nothing is to be looked for in the messages: the offer passes
-        assert {r.kind for r in requests} == {"websocket", "packed"}, requests
+        assert {r.kind for r in asked[0]} == {"websocket", "packed"}, asked[0]
 
 
 def test_codex_sse(w):
     """An origin without WebSockets: it tries a few times, then streams."""
     w.models.websocket = False
     try:
-        requests = ask(w, "codex")
+        asked = ask(w, "codex")
     finally:
         w.models.websocket = True
-    check(w, "codex", requests)
-    assert sum(r.method == "POST" for r in requests) == 2, requests
+    check(w, "codex", asked)
+    assert sum(r.method == "POST" for r in asked[0]) == 2, asked[0]
 
 
 def test_gemini(w):
@@ -170,44 +200,7 @@ def test_ordinary_user(w):
     if AGENTS[name].installed() and subprocess.run(["setpriv", "--reuid", user, "--clear-groups", "test", "-r", folder / "done"]).returncode:
         raise Skip(f"{user} cannot read {folder}")
     b = Brome(w, w.pins + "\n" + AGENTS[name].workspace(w, user), user=user)
-    check(w, name, ask(w, name, b=b), b=b)
-
-
-def test_where_the_key_is(w):
-    """While each agent waits for the answer to its command's result: in whose memory, in which files. Where the guest holds the key itself,
-    the search must find it there and in the inner door: the control."""
-    for name, a in AGENTS.items():
-        if not a.installed():
-            continue
-        guest, inner, files = set(), set(), []
-
-        def look(r):
-            if not is_result(r) or guest or inner:
-                return
-            processes = tree(w.b)
-            for top in processes["guest"]:
-                for pid in inside(top):
-                    guest.update(search.in_memory(pid, a.key))
-                for folder in ("root", "tmp", "etc", "run", "var", "home", "dev/shm"):
-                    files.extend(search.in_files(f"/proc/{top}/root/{folder}", a.key))
-            for pid in processes["brome-inner"]:
-                inner.update(search.in_memory(pid, a.key))
-            assert processes["guest"] and processes["brome-inner"], processes
-            looked.append(name)
-        looked = []
-        w.models.before_answer = look
-        try:
-            ask(w, name)
-        finally:
-            w.models.before_answer = None
-        assert looked == [name], "the search was made"
-        if KEYS == "brome":
-            assert not guest and not inner and not files, (name, guest, inner, files)
-        else:
-            assert a.key.encode() in guest and a.key.encode() in inner, (name, guest, inner, files)
-        # Never in what brome itself writes down, whoever holds it.
-        own = [f for f in search.in_files(w.b.dir, a.key) if "/home/" not in f]
-        assert not own, own
+    check(w, name, ask(w, name, b=b))
 
 
 def test_nothing_but_inference(w):
