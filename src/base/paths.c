@@ -48,29 +48,58 @@ int paths_find(struct paths *out, const char *config_override, struct err *err)
         /* A socket address holds 107 bytes. */
         if (strlen(p.runtime) > 107 - sizeof("/bromed.sock"))
                 return err_set(err, "the runtime folder %s is too long a path for a socket; set BROME_RUNTIME to a shorter one", p.runtime);
+        if (paths_data(p.agents, "agents") < 0)
+                p.agents[0] = 0;
         *out = p;
         return 0;
+}
+
+/* The folder of the running program, without a slash at its end. */
+static int own_folder(char *out, size_t size)
+{
+        ssize_t n = readlink("/proc/self/exe", out, size - 1);
+        char *slash;
+
+        if (n <= 0)
+                return -1;
+        out[n] = 0;
+        slash = strrchr(out, '/');
+        if (slash)
+                *slash = 0;
+        return 0;
+}
+
+int paths_data(char out[PATH_MAX], const char *name)
+{
+        static const char *const tail[] = { "/../share/brome/", "/../../share/brome/" };
+        const char *fixed = getenv("BROME_DATA");
+        char exe[PATH_MAX - 256];
+
+        if (fixed && *fixed) {
+                if (snprintf(out, PATH_MAX, "%s/%s", fixed, name) < PATH_MAX && access(out, R_OK) == 0)
+                        return 0;
+        } else if (own_folder(exe, sizeof(exe)) == 0) {
+                for (size_t i = 0; i < sizeof(tail) / sizeof(tail[0]); i++)
+                        if (snprintf(out, PATH_MAX, "%s%s%s", exe, tail[i], name) < PATH_MAX && access(out, R_OK) == 0)
+                                return 0;
+        }
+        out[0] = 0;
+        return -1;
 }
 
 int paths_program(char out[PATH_MAX], const char *name, struct err *err)
 {
         static const char *const tail[] = { "/../libexec/brome/", "/" };
         const char *fixed = getenv("BROME_LIBEXEC");
-        char exe[PATH_MAX - 256], *slash;
-        ssize_t n;
+        char exe[PATH_MAX - 256];
 
         if (fixed && *fixed) {
                 if (snprintf(out, PATH_MAX, "%s/%s", fixed, name) < PATH_MAX && access(out, X_OK) == 0)
                         return 0;
                 return err_set(err, "%s is not in BROME_LIBEXEC (%s)", name, fixed);
         }
-        n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-        if (n <= 0)
+        if (own_folder(exe, sizeof(exe)) < 0)
                 return err_set(err, "cannot find the folder of brome's programs: /proc is not mounted");
-        exe[n] = 0;
-        slash = strrchr(exe, '/');
-        if (slash)
-                *slash = 0;
         for (size_t i = 0; i < sizeof(tail) / sizeof(tail[0]); i++)
                 if (snprintf(out, PATH_MAX, "%s%s%s", exe, tail[i], name) < PATH_MAX && access(out, X_OK) == 0)
                         return 0;

@@ -107,8 +107,10 @@ static size_t add_ca_folders(const struct daemon *d, struct seal_path *paths, si
 static size_t build_paths(const struct daemon *d, struct seal_path *paths)
 {
         char real[PATH_MAX];
-        size_t n = 0;
+        size_t n = 0, agents = strlen(d->paths.agents);
 
+        if (agents)
+                paths[n++] = (struct seal_path){ d->paths.agents, SEAL_READ }; /* presets */
         paths[n++] = (struct seal_path){ d->paths.state, SEAL_READ_WRITE };   /* journal, workspaces */
         paths[n++] = (struct seal_path){ d->paths.runtime, SEAL_READ_WRITE }; /* removing the socket at the end */
         paths[n++] = (struct seal_path){ "/dev/urandom", SEAL_READ };         /* OpenSSL's last resort */
@@ -118,7 +120,7 @@ static size_t build_paths(const struct daemon *d, struct seal_path *paths)
         for (size_t i = 0; i < config_file_count(d->settings->config) && n + 2 < PATHS; i++) {
                 const char *file = config_file_at(d->settings->config, i);
 
-                if (file[0] != '/')
+                if (file[0] != '/' || (agents && strncmp(file, d->paths.agents, agents) == 0))
                         continue;
                 paths[n++] = (struct seal_path){ folder(file), SEAL_READ_WRITE };
                 if (realpath(file, real) && strcmp(real, file) != 0)

@@ -106,7 +106,7 @@ struct settings *settings_load(const struct daemon *d, struct slice extra, const
                                struct diags *errors)
 {
         struct loading l = { d, override };
-        struct config_loader loader = { load, &l };
+        struct config_loader loader = { .load = load, .ctx = &l, .agents = d->paths.agents[0] ? d->paths.agents : NULL };
         struct settings *s = calloc(1, sizeof(*s));
 
         if (!s)
@@ -200,7 +200,7 @@ static int add_cas(const struct daemon *d, const struct policy *p, json_t *cas, 
 }
 
 /* The policy object as text in a memory file. */
-static int policy_file(const struct daemon *d, struct slice text, struct err *err)
+static int policy_file(const struct daemon *d, struct slice text, struct policy **policy, struct err *err)
 {
         static struct diags errors; /* large */
         struct policy *p;
@@ -223,11 +223,15 @@ static int policy_file(const struct daemon *d, struct slice text, struct err *er
         json_decref(all);
         json_decref(rules);
         json_decref(cas);
-        policy_free(p);
+        if (fd >= 0 && policy)
+                *policy = p;
+        else
+                policy_free(p);
         return fd;
 }
 
-int settings_policy(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
+int settings_policy(const struct daemon *d, const struct settings *s, const struct config_workspace *w, const struct config_live *live,
+                    struct policy **policy, struct err *err)
 {
         static struct diags errors;
         struct buf text;
@@ -235,10 +239,10 @@ int settings_policy(const struct daemon *d, const struct settings *s, const stru
 
         errors = (struct diags){ 0 };
         buf_init(&text, 0);
-        if (config_policy_text(s->config, w, SLICE_EMPTY, SLICE_EMPTY, NULL, &text, &errors) < 0)
+        if (config_policy_text(s->config, w, SLICE_EMPTY, SLICE_EMPTY, live, &text, &errors) < 0)
                 settings_first(&errors, err);
         else
-                fd = policy_file(d, buf_slice(&text), err);
+                fd = policy_file(d, buf_slice(&text), policy, err);
         buf_fini(&text);
         return fd;
 }

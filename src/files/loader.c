@@ -1,6 +1,7 @@
 /* Configuration loader: see loader.h. SECURITY: a file that someone else may write decides nothing here. */
 #include "files/loader.h"
 #include "base/fd.h"
+#include "base/paths.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,9 +104,9 @@ static int load_file(void *ctx, const char *path, const char *from, char *name, 
 
 struct config *loader_config(const char *path, bool missing_ok, struct slice extra, const char *extra_name, struct diags *errors)
 {
-        char absolute[PATH_MAX], cwd[PATH_MAX];
+        char absolute[PATH_MAX], cwd[PATH_MAX], agents[PATH_MAX];
         struct load ctx = { .missing_ok = missing_ok };
-        struct config_loader loader = { .load = load_file, .ctx = &ctx };
+        struct config_loader loader = { .load = load_file, .ctx = &ctx, .agents = paths_data(agents, "agents") == 0 ? agents : NULL };
 
         if (path[0] != '/' && path[0] != '~' && getcwd(cwd, sizeof(cwd)) &&
             snprintf(absolute, sizeof(absolute), "%s/%s", cwd, path) < (int)sizeof(absolute))

@@ -127,7 +127,7 @@ static bool preset_source(struct parser *p, const struct block *b, uint16_t *sou
         size_t n = 0;
 
         if (!p->loader || !p->loader->agents)
-                return parser_fail(p, b->agent_at, "there are no presets of agents here");
+                return parser_fail(p, b->agent_at, "no presets of agents are installed beside this brome: install it whole, or name their folder's parent by BROME_DATA");
         if (snprintf(path, sizeof(path), "%s/%.*s.conf", p->loader->agents, SLICE_FMT(b->agent)) >= (int)sizeof(path))
                 return parser_fail(p, b->agent_at, "the folder of the presets has too long a path");
         for (size_t i = 0; i < p->prog->source_count; i++)
