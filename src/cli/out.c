@@ -92,28 +92,36 @@ int cli_fail_hint(int code, const char *hint, const char *fmt, ...)
         return code;
 }
 
-/* The first line is the text where there is none. */
-static void say_lines(const char *kind, struct slice lines, const char *text)
+/* With --json one object: `kind` holds the text, or the first line where there is none. */
+static void json_lines(const char *kind, struct slice lines, const char *said)
 {
+        char text[CLI_SAY_BYTES];
         json_t *list = json_array(), *o = json_object();
+        const char *hint;
 
-        if (!json_errors && fd_write_all(STDERR_FILENO, lines.p, lines.n) == 0 && text)
-                fprintf(stderr, "brome: %s\n", text);
-        while (json_errors && lines.n) {
+        while (lines.n) {
                 ptrdiff_t nl = slice_find(lines, '\n');
                 struct slice line = nl < 0 ? lines : slice_first(lines, (size_t)nl);
                 json_array_append_new(list, json_stringn((const char *)line.p, line.n));
                 lines = slice_skip(lines, line.n + (nl >= 0));
         }
-        json_object_set_new(o, kind, text ? json_text(text) : json_deep_copy(json_array_get(list, 0)));
+        if (!said)
+                said = json_string_value(json_array_get(list, 0));
+        snprintf(text, sizeof(text), "%s", said ? said : "no reason was given");
+        hint = said == json_string_value(json_array_get(list, 0)) ? NULL : split_hint(text);
+        json_object_set_new(o, kind, json_text(text));
         if (strcmp(kind, "error") == 0)
-                json_object_set_new(o, "hint", json_null());
-        json_object_set(o, "diagnostics", list);
-        json_decref(list);
+                json_object_set_new(o, "hint", json_text(hint));
+        json_object_set_new(o, "diagnostics", list);
+        say_json(o);
+}
+
+static void say_lines(const char *kind, struct slice lines, const char *text)
+{
         if (json_errors)
-                say_json(o);
-        else
-                json_decref(o);
+                json_lines(kind, lines, text);
+        else if (fd_write_all(STDERR_FILENO, lines.p, lines.n) == 0 && text)
+                fprintf(stderr, "brome: %s\n", text);
 }
 
 int cli_fail_lines(int code, struct slice lines, const char *text)

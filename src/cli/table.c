@@ -85,9 +85,11 @@ void table_print_all(FILE *to)
 
 void table_print_group(FILE *to, const char *word)
 {
+        fprintf(to, "usage: brome %s COMMAND …\n\n", word);
         for (const struct cli_row *r = cli_rows; r->name; r = next(r))
                 if (begins_with(r, word))
                         print_row(to, r);
+        fprintf(to, "\n`brome %s COMMAND --help` shows a command's options.\n", word);
 }
 
 /* Columns that the text takes: bytes that do not continue a character. */

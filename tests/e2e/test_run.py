@@ -159,10 +159,33 @@ def test_saved_workspace_start_exec_stop(w, b):
     assert b.sh("saved", "curl -sS https://allowed.example/", check=0).stdout == "hello from nginx\n"
     d = b.json("workspace", "describe", "saved")[0]
     assert "allow web allowed.example read-only" in json.dumps(d), d
+    said = b("workspace", "describe", "saved", check=0).stdout
+    lines = {x.split(" ", 1)[0]: x[12:] for x in said.splitlines()}
+    assert lines["state"].startswith("running since 20") and "allow web allowed.example read-only" in lines["rules"] and "GREETING=hello" in said, said
+    assert "{" not in said and "[" not in said, said
+    said = b("daemon", "status", check=0).stdout
+    assert "supervisor  runs (process " in said and "journal     good\n" in said and "saved " in said and "{" not in said, said
     b("workspace", "stop", "saved", check=0)
     rows = {r.get("workspace") or r.get("name"): r for r in b.json("workspace", "ls")}
     assert rows["saved"]["state"] == "stopped", rows
     assert b("run", "saved", "--", "cat", "file", check=0).stdout == "kept\n", "the home outlives the session"
+
+
+@both
+def test_a_dns_line_says_its_type(w, b):
+    b("run", "saved", "--", "sh", "-c", "getent ahostsv4 allowed.example; getent ahostsv6 allowed.example; getent ahosts closed.example; true", check=0)
+    asked = {(r["host"], r["method"], r["verdict"]) for r in b.trace(protocol="dns") if r["host"] in ("allowed.example", "closed.example")}
+    assert {("allowed.example", "A", "allow"), ("allowed.example", "AAAA", "allow"), ("closed.example", "A", "deny"), ("closed.example", "AAAA", "deny")} <= asked, asked
+    lines = [x.split() for x in b("trace", "ls", "--host", "closed.example", check=0).stdout.splitlines() if " dns " in x]
+    assert {x[5] for x in lines} == {"A", "AAAA"}, lines
+
+
+@both
+def test_errors_as_json(w, b):
+    for words, code, hint in ((["run", "nix", "--", "true"], 125, "lists them"), (["workspace", "describe", "nix"], 1, "lists them"), (["workspace", "describ"], 64, "brome workspace describe")):
+        r = b("--json", *words)
+        e = json.loads(r.stderr)
+        assert r.returncode == code and not r.stdout and set(e) == {"error", "hint"} and hint in e["hint"], (r.returncode, r.stderr)
 
 
 @both
