@@ -36,7 +36,7 @@ static const struct {
         { "appkey", AT_HEADER | AT_QUERY | ENDING },
         { "application_key", AT_HEADER | AT_QUERY | ENDING },
         { "subscription_key", AT_HEADER | AT_QUERY | ENDING }, /* ocp-apim-subscription-key */
-        { "functions_key", AT_HEADER },
+        { "functions_key", AT_HEADER | ENDING },
         { "rapidapi_key", AT_HEADER | AT_QUERY | ENDING },
         { "secret_key", AT_HEADER | AT_QUERY | ENDING },
         { "secretkey", AT_HEADER | AT_QUERY | ENDING },
