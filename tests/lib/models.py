@@ -225,7 +225,7 @@ APIS = ((("/v1/messages", "/v1/messages/count_tokens"), anthropic), (("/response
 
 class Models(socketserver.ThreadingMixIn, http.server.HTTPServer):
     """One TLS server on `address`:`port` that plays every API for whatever name it is asked for by SNI, with a certificate of the test CA.
-    command: what the tool call runs; final: the closing text. websocket=False refuses WebSockets as an origin that knows none (404);
+    command: what the tool call runs; final: the closing text. websocket=False refuses WebSockets (426);
     deflate: permessage-deflate is accepted where it is offered (RFC 7692, one window for the whole connection)."""
     daemon_threads, allow_reuse_address, request_queue_size = True, True, 128
 
@@ -293,8 +293,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.record(r)
         if upgrade and self.server.websocket and r.path.endswith("/responses"):
             return self.talk(r)
+        if upgrade and not self.server.websocket:
+            return self.send_whole(*whole({"error": {"message": "no WebSocket here"}}, 426))
         api = next((fn for ends, fn in APIS if r.path.endswith(ends)), None) if r.method == "POST" else None
-        status, kind, pieces = api(r, self.server.command, self.server.final) if api else self.other(r)
+        self.send_whole(*(api(r, self.server.command, self.server.final) if api else self.other(r)))
+
+    def send_whole(self, status, kind, pieces):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Transfer-Encoding", "chunked")
