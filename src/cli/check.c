@@ -280,7 +280,7 @@ static bool test_verdict(struct cli *cli, const struct policy *p, const struct t
         if (!v.allow && url->opaque)
                 policy_suggest_flow(&rq.flow, &suggest);
         else if (!v.allow)
-                policy_suggest_request(&rq, v.rule != POLICY_DEFAULT_RULE, &suggest);
+                policy_suggest_request(p, &rq, v.rule, &suggest);
         say_verdict(cli, p, &v, &suggest, out);
         buf_fini(&suggest);
         return v.allow;

@@ -163,5 +163,5 @@ void decide_suggest_request(const struct exchange *x, struct buf *out)
 {
         struct policy_request_query q = request_query(x, x->req->target.path);
 
-        policy_suggest_request(&q, x->verdict.rule != POLICY_DEFAULT_RULE, out);
+        policy_suggest_request(x->door->policy, &q, x->verdict.rule, out);
 }

@@ -28,6 +28,7 @@ bool refusal_is_policy(enum reason r)
                 [REASON_QUERY_NOT_ALLOWED] = true,
                 [REASON_BODY_NOT_ALLOWED] = true,
                 [REASON_BODY_TOO_LARGE] = true,
+                [REASON_PROFILE] = true,
                 [REASON_UNINSPECTED] = true,
                 [REASON_NAME_NOT_ALLOWED] = true,
                 [REASON_PROTO_NOT_ALLOWED] = true,

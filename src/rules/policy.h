@@ -134,10 +134,11 @@ bool policy_default_allow(const struct policy *p);
 /* The narrowest rule that would allow it, one line without newline: "allow web example.org read-only", "allow tcp db.corp.example:5432".
  * For a private address that the guard refused, the host line is the outer door's to print. */
 void policy_suggest_flow(const struct policy_flow_query *q, struct buf *out);
-/* `governed`: a rule (not the default) refused it. The first match wins, so the line then has the request's path and keeps reading it
- * allowed: it belongs above that rule. Wider where only a wider rule really allows it (a method override in the query: no rule with methods or a path
- * does); nothing when none does. */
-void policy_suggest_request(const struct policy_request_query *q, bool governed, struct buf *out);
+/* `rule`: the verdict's, which refused it. Of a rule (not the default) the first match wins, so the line then has the request's path and keeps reading it
+ * allowed: it belongs above that rule, and it keeps what that rule says besides (ask, anonymous, via, a query or body limit that held). Wider where only a wider
+ * rule really allows it (a method override in the query: no rule with methods or a path does), but never for a whole host that has a profile; nothing
+ * when none does. */
+void policy_suggest_request(const struct policy *p, const struct policy_request_query *q, int rule, struct buf *out);
 
 /* One rule as given on a command line; the word allow may be missing. 0 and canonical text appended to *out; -1 with diagnostics. */
 int policy_rule_parse_one(struct slice text, struct buf *out, struct diags *errors) __attribute__((warn_unused_result));

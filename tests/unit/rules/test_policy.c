@@ -316,14 +316,16 @@ static void test_verdict_fields(void **state)
         policy_free(p);
 }
 
-static void expect_suggestion_of(const struct policy_request_query *q, bool governed, const char *want)
+static void expect_suggestion_under(const struct policy_request_query *q, const char *rules, const char *want)
 {
         struct buf out, parsed;
         struct diags errors = { 0 };
+        struct policy *governing = make(rules);
 
         buf_init(&out, 0);
         buf_init(&parsed, 0);
-        policy_suggest_request(q, governed, &out);
+        policy_suggest_request(governing, q, *rules ? 0 : POLICY_DEFAULT_RULE, &out);
+        policy_free(governing);
         assert_true(slice_is(buf_slice(&out), want));
         assert_int_equal(policy_rule_parse_one(buf_slice(&out), &parsed, &errors), 0);
         assert_true(slice_eq(buf_slice(&out), buf_slice(&parsed)));
@@ -337,7 +339,42 @@ static void expect_suggestion_of(const struct policy_request_query *q, bool gove
         buf_fini(&parsed);
 }
 
+static void expect_suggestion_of(const struct policy_request_query *q, bool governed, const char *want) { expect_suggestion_under(q, governed ? "deny any any" : "", want); }
+
 static void expect_suggestion(const struct policy_request_query *q, const char *want) { expect_suggestion_of(q, false, want); }
+
+static void expect_nothing(const struct policy_request_query *q, const char *rules)
+{
+        struct policy *p = make(rules);
+        struct buf out;
+
+        buf_init(&out, 0);
+        policy_suggest_request(p, q, *rules ? 0 : POLICY_DEFAULT_RULE, &out);
+        assert_int_equal(buf_len(&out), 0);
+        buf_fini(&out);
+        policy_free(p);
+}
+
+/* A suggestion never loosens what the rule that refused demands besides. */
+static void test_suggestions_keep(void **state)
+{
+        struct policy_request_query q = { .flow = { .name = SLICE_LIT("a.example"), .port = 443 }, .method = SLICE_LIT("POST"), .path = SLICE_LIT("/x") };
+
+        (void)state;
+        expect_suggestion_under(&q, "ask web a.example read-only query none", "ask web a.example path \"/x\" GET,HEAD,OPTIONS,POST query none");
+        expect_suggestion_under(&q, "allow web .a.example GET anonymous via \"https://m.example/y/\"", "allow web a.example path \"/x\" GET,HEAD,OPTIONS,POST anonymous via \"https://m.example/y/\"");
+        expect_suggestion_under(&q, "allow web a.example as npm", "allow web a.example path \"/x\" GET,HEAD,OPTIONS,POST");
+        q.path = SLICE_LIT("/a*b");
+        expect_nothing(&q, "allow web a.example as npm"); /* for the whole host it would undo the profile */
+        q.path = SLICE_LIT("/x");
+        q.query = SLICE_LIT("_method=PUT");
+        q.has_query = true;
+        expect_nothing(&q, "allow web a.example as npm");
+        q = (struct policy_request_query){ .flow = q.flow, .method = SLICE_LIT("POST"), .path = SLICE_LIT("/a/r.git/git-upload-pack"), .has_body = true, .body_bytes = -1 };
+        expect_suggestion_under(&q, "allow web { a.example, b.example } path \"/a/**\" read-only as git", "allow web a.example path \"/a/**\" as git");
+        q.body_bytes = 100;
+        expect_suggestion_under(&q, "allow web a.example GET body max 1K stream ok", "allow web a.example path \"/a/r.git/git-upload-pack\" GET,HEAD,OPTIONS,POST body max 1K stream ok");
+}
 
 static void test_suggestions_above_a_rule(void **state)
 {
@@ -370,7 +407,6 @@ static void test_suggestions_masked(void **state)
 {
         struct policy_request_query q = { .flow = { .name = SLICE_LIT("a.example"), .port = 443 }, .method = SLICE_LIT("HEAD"), .path = SLICE_LIT("/x"),
                                           .query = SLICE_LIT("_method=POST"), .has_query = true };
-        struct buf out;
 
         (void)state;
         expect_suggestion(&q, "allow web a.example");
@@ -381,15 +417,11 @@ static void test_suggestions_masked(void **state)
         q.override_header = false;
         q.query = SLICE_LIT("%zz=1");
         expect_suggestion(&q, "allow web a.example");
-        buf_init(&out, 0);
         q.method = SLICE_LIT("CONNECT");
-        policy_suggest_request(&q, false, &out);
-        assert_int_equal(buf_len(&out), 0);
+        expect_nothing(&q, "");
         q.method = SLICE_LIT("GET");
         q.path = SLICE_LIT("x");
-        policy_suggest_request(&q, false, &out);
-        assert_int_equal(buf_len(&out), 0);
-        buf_fini(&out);
+        expect_nothing(&q, "");
 }
 
 static void test_suggestions(void **state)
@@ -468,7 +500,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_requests),       cmocka_unit_test(test_flows),       cmocka_unit_test(test_opaque),           cmocka_unit_test(test_names),
-                cmocka_unit_test(test_verdict_fields), cmocka_unit_test(test_suggestions_masked), cmocka_unit_test(test_suggestions), cmocka_unit_test(test_suggestions_above_a_rule), cmocka_unit_test(test_override_keys), cmocka_unit_test(test_reasons),
+                cmocka_unit_test(test_verdict_fields), cmocka_unit_test(test_suggestions_masked), cmocka_unit_test(test_suggestions_keep), cmocka_unit_test(test_suggestions), cmocka_unit_test(test_suggestions_above_a_rule), cmocka_unit_test(test_override_keys), cmocka_unit_test(test_reasons),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
