@@ -29,18 +29,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         struct buf one, two;
         struct err err = ERR_INIT;
         struct sum s = { 0 };
-        unsigned refused;
+        struct share_git_dropped dropped = { 0 };
         buf_init(&one, 0);
         buf_init(&two, 0);
-        if (share_git_config_merge(slice_str(host), slice_of(data, n), &one, &refused, &err) == 0) {
+        if (share_git_config_merge(slice_str(host), slice_of(data, n), &one, &dropped, &err) == 0) {
                 if (gitconf_read(buf_slice(&one), count, &s) != 0 || s.others != 3)
                         abort();
-                if (share_git_config_merge(buf_slice(&one), buf_slice(&one), &two, &refused, &err) < 0 || refused != 0 || !slice_eq(buf_slice(&one), buf_slice(&two)))
+                if (share_git_config_merge(buf_slice(&one), buf_slice(&one), &two, &dropped, &err) < 0 || dropped.count != 0 || !slice_eq(buf_slice(&one), buf_slice(&two)))
                         abort();
         }
         /* and as the host's own file, against itself */
         buf_clear(&two);
-        if (share_git_config_merge(slice_of(data, n), slice_of(data, n), &two, &refused, &err) == 0 && !slice_eq(buf_slice(&two), slice_of(data, n)))
+        if (share_git_config_merge(slice_of(data, n), slice_of(data, n), &two, &dropped, &err) == 0 && !slice_eq(buf_slice(&two), slice_of(data, n)))
                 abort();
         buf_fini(&one);
         buf_fini(&two);

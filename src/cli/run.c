@@ -154,20 +154,6 @@ static int open_session(struct cli *cli, struct control *c, struct run *r, char 
         return EXIT_OK;
 }
 
-static void list_changed(const struct cli *cli, const struct chan_msg *answer)
-{
-        json_t *changed = json_object_get(answer->body, "changed"), *path;
-        size_t i;
-
-        if (json_array_size(changed) && !cli->json)
-                cli_note("changed in your shares, and your host may execute it:");
-        json_array_foreach(changed, i, path)
-                if (json_is_string(path) && cli->json)
-                        cli_note("changed in your shares, and your host may execute it: %s", esc_str(json_string_value(path)));
-                else if (json_is_string(path))
-                        fprintf(stderr, "  %s\n", esc_str(json_string_value(path)));
-}
-
 int cmd_run(struct cli *cli, int argc, char **argv)
 {
         struct run r = { 0 };
@@ -195,7 +181,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         rc = session_exec(cli, &c, &(struct session_exec){ .workspace = name, .cwd = r.o.cwd ? r.o.cwd : shared ? cwd : NULL, .argv = r.argv,
                                                            .env = r.workspace ? r.o.env : NULL, .env_count = r.workspace ? r.o.env_count : 0, .pty = r.pty });
         switch (control_ask(&c, "session.close", json_pack("{s:s, s:b}", "workspace", name, "force", 0), &answer, &(struct err)ERR_INIT)) {
-        case 0: list_changed(cli, &answer); break;
+        case 0: session_aftermath(cli, &answer); break;
         case CONTROL_REFUSED: break; /* it has ended already; the timeline says why */
         default: cli_note("the supervisor ended meanwhile, and every session with it; its log is %s/bromed.log", cli->paths.runtime);
         }

@@ -281,6 +281,44 @@ int session_exec(struct cli *cli, struct control *c, const struct session_exec *
 
 /* ---- the end of a session ---- */
 
+static void list_changed(const struct cli *cli, json_t *changed, long long more)
+{
+        json_t *path;
+        size_t i;
+
+        if ((json_array_size(changed) || more > 0) && !cli->json)
+                cli_note("changed in your shares, and your host may execute it:");
+        json_array_foreach(changed, i, path)
+                if (json_is_string(path) && cli->json)
+                        cli_note("changed in your shares, and your host may execute it: %s", esc_str(json_string_value(path)));
+                else if (json_is_string(path))
+                        fprintf(stderr, "  %s\n", esc_str(json_string_value(path)));
+        if (more > 0)
+                cli_note("and %lld more file%s that your host may execute changed in your shares", more, more == 1 ? "" : "s");
+}
+
+static void tell_kept_out(json_t *entry)
+{
+        const char *path = json_string_value(json_object_get(entry, "path")), *keys = json_string_value(json_object_get(entry, "keys"));
+        const char *error = json_string_value(json_object_get(entry, "error"));
+        json_int_t count = json_integer_value(json_object_get(entry, "count"));
+
+        if (path && error)
+                cli_note("%s stays as it was before: %s", esc_str(path), esc_str(error));
+        else if (path && keys)
+                cli_note("%s: %lld git setting%s of the workspace %s not carried back: %s", esc_str(path), (long long)count, count == 1 ? "" : "s", count == 1 ? "was" : "were", esc_str(keys));
+}
+
+void session_aftermath(const struct cli *cli, const struct chan_msg *answer)
+{
+        json_t *entry;
+        size_t i;
+
+        list_changed(cli, json_object_get(answer->body, "changed"), chan_int(answer, "changed_more", 0));
+        json_array_foreach(json_object_get(answer->body, "kept_out"), i, entry)
+                tell_kept_out(entry);
+}
+
 struct refusals {
         struct buf out;
         enum print_form form;

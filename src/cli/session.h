@@ -33,6 +33,8 @@ struct session_exec {
 };
 /* Runs it over the connection and passes its exit status through. */
 int session_exec(struct cli *cli, struct control *c, const struct session_exec *e);
+/* Of the answer to session.close: what changed in the shares that the host may execute, and what of git's configuration was not carried back. */
+void session_aftermath(const struct cli *cli, const struct chan_msg *answer);
 /* What was refused in that session, and the rule that would allow each, on standard error. */
 void session_refusals(struct cli *cli, const char *workspace, uint64_t session);
 

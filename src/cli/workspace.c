@@ -245,8 +245,10 @@ int cmd_workspace_stop(struct cli *cli, int argc, char **argv)
         if (!name)
                 return rc;
         rc = session_ask(cli, "session.close", json_pack("{s:s, s:b}", "workspace", name, "force", force), &answer);
-        if (rc == EXIT_OK)
+        if (rc == EXIT_OK) {
+                session_aftermath(cli, &answer);
                 chan_msg_fini(&answer);
+        }
         return rc;
 }
 

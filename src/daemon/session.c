@@ -74,6 +74,7 @@ static void session_free(struct session *s)
         fd_close(&s->inner_events);
         fd_close(&s->inner_link);
         json_decref(s->changed);
+        json_decref(s->kept_out);
         json_decref(s->isolation);
         free(s->proxy);
         free(s->no_proxy);
@@ -284,7 +285,8 @@ static void on_done(evutil_socket_t fd, short what, void *ctx)
         for (size_t i = 0; i < SESSION_CLOSERS; i++)
                 if (s->closers[i].client)
                         reply_send(d, &s->closers[i],
-                                   json_pack("{s:s, s:s, s:O*}", "op", "done", "reason", s->why, "changed", s->changed), NULL, 0);
+                                   json_pack("{s:s, s:s, s:O*, s:I, s:O*}", "op", "done", "reason", s->why, "changed", s->changed, "changed_more",
+                                             (json_int_t)s->changed_more, "kept_out", s->kept_out), NULL, 0);
         ws->session = NULL;
         session_free(s);
         if (ws->gone || ws->origin == WS_THROW_AWAY)

@@ -65,6 +65,8 @@ struct session {
         enum request_error code; /* of the failure, for the opener */
         char why[512];
         json_t *changed; /* launch's list of files that the host may execute */
+        json_t *kept_out; /* launch's list of git configurations that were not carried back whole */
+        long long changed_more; /* files beyond that list */
         struct reply closers[SESSION_CLOSERS];
 };
 

@@ -333,12 +333,15 @@ static bool heard_exit(struct program *p, struct chan_msg *msg)
 {
         struct session *s = p->session;
         struct workspace *ws = s->ws;
-        json_t *changed = json_object_get(msg->body, "changed");
+        json_t *changed = json_object_get(msg->body, "changed"), *kept_out = json_object_get(msg->body, "kept_out");
         char why[256];
 
         s->exit_heard = true;
         if (json_is_array(changed) && !s->changed)
                 s->changed = json_incref(changed);
+        if (json_is_array(kept_out) && !s->kept_out)
+                s->kept_out = json_incref(kept_out);
+        s->changed_more = chan_int(msg, "changed_more", 0);
         if (ws->state == WS_OPENING) {
                 session_fail(ws, "the guest ended while it started: %s", chan_str(msg, "reason", "no reason given"));
         } else if (ws->state != WS_STOPPING) {

@@ -200,15 +200,16 @@ static void drain(struct session *s)
 /* What it did to the shares, and the last message. */
 static int finish(struct session *s)
 {
-        json_t *changed;
+        struct shares_end end;
 
         while (waitpid(s->child.pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         s->child.pid = -1;
         drain(s);
-        changed = shares_finish(&s->shares, &s->plan);
-        say(s, json_pack("{s:s,s:s,s:o}", "op", "exit", "reason", s->ends ? s->why : "the workspace's first process ended", "changed",
-                changed ? changed : json_array()), NULL, 0);
+        end = shares_finish(&s->shares, &s->plan);
+        say(s, json_pack("{s:s, s:s, s:o, s:I, s:o}", "op", "exit", "reason", s->ends ? s->why : "the workspace's first process ended",
+                         "changed", end.changed ? end.changed : json_array(), "changed_more", (json_int_t)end.more,
+                         "kept_out", end.kept_out ? end.kept_out : json_array()), NULL, 0);
         return 0;
 }
 

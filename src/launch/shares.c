@@ -372,12 +372,34 @@ int shares_mount(const struct shares *s, const struct ids *ids, const struct pla
         return 0;
 }
 
-static void carry_back(const struct shares_one *one, const struct plan *plan)
+/* JSON is UTF-8; names of files and of settings are bytes: what is no text travels escaped. */
+static json_t *any_text(const char *raw)
+{
+        char shown[2 * PATH_MAX];
+        json_t *s = json_string(raw);
+
+        return s ? s : json_string(esc_text(shown, sizeof(shown), slice_str(raw)));
+}
+
+/* SECURITY: a message has room for so much. What the guest makes long is left out and counted, or the whole message would not go. False: left out. Takes item. */
+static bool add_within(json_t *list, json_t *item, size_t *used, size_t limit)
+{
+        size_t n = item ? json_dumpb(item, NULL, 0, JSON_ENCODE_ANY) + 1 : 0;
+        bool fits = item && n <= limit - *used && json_array_append(list, item) == 0;
+
+        if (fits)
+                *used += n;
+        json_decref(item);
+        return fits;
+}
+
+static void carry_back(const struct shares_one *one, const struct plan *plan, json_t *kept_out, size_t *used)
 {
         for (size_t i = 0; i < one->protected_count; i++) {
                 const struct shares_protected *p = &one->protected[i];
                 char path[PATH_MAX];
-                unsigned refused = 0;
+                struct share_git_dropped dropped = { 0 };
+                char where[2 * PATH_MAX];
                 struct err err = ERR_INIT;
                 struct stat st;
                 int fd;
@@ -388,12 +410,17 @@ static void carry_back(const struct shares_one *one, const struct plan *plan)
                 fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
                 if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
                         err_set(&err, "the workspace left no file");
-                else if (share_git_config_carry(one->checked.fd, p->path, fd, &refused, &err) < 0 && !err.text[0])
+                else if (share_git_config_carry(one->checked.fd, p->path, fd, &dropped, &err) < 0 && !err.text[0])
                         err_set(&err, "it cannot be carried back");
-                if (err.text[0])
-                        log_error("%s/%s stays as it was: %s", one->checked.path, esc_str(p->path), err.text);
-                else if (refused)
-                        log_info("%s/%s: %u changed settings were not carried back", one->checked.path, esc_str(p->path), refused);
+                place(where, sizeof(where), "%s/%s", one->checked.path, p->path);
+                if (err.text[0]) {
+                        log_error("%s stays as it was: %s", esc_str(where), err.text);
+                        (void)add_within(kept_out, json_pack("{s:o, s:o}", "path", any_text(where), "error", any_text(err.text)), used, SHARES_KEPT_OUT_BYTES);
+                } else if (dropped.count) {
+                        log_info("%s: %u changed settings were not carried back", esc_str(where), dropped.count);
+                        (void)add_within(kept_out, json_pack("{s:o, s:I, s:o}", "path", any_text(where), "count", (json_int_t)dropped.count, "keys", any_text(dropped.names)), used,
+                                         SHARES_KEPT_OUT_BYTES);
+                }
                 fd_close(&fd);
         }
 }
@@ -401,37 +428,43 @@ static void carry_back(const struct shares_one *one, const struct plan *plan)
 struct changed {
         json_t *list;
         const char *share;
+        size_t used;
+        long long added;
 };
 
 static void add_changed(void *arg, const struct share_changed *c)
 {
         struct changed *to = arg;
-        char path[2 * PATH_MAX], shown[1024];
+        char path[2 * PATH_MAX];
 
         place(path, sizeof(path), "%s/%s", to->share, c->path);
-        /* JSON is UTF-8 and file names are bytes: what is no text travels escaped. */
-        if (json_array_append_new(to->list, json_string(path)) < 0)
-                json_array_append_new(to->list, json_string(esc_text(shown, sizeof(shown), slice_str(path))));
+        to->added += add_within(to->list, any_text(path), &to->used, SHARES_CHANGED_BYTES);
 }
 
-json_t *shares_finish(struct shares *s, const struct plan *plan)
+struct shares_end shares_finish(struct shares *s, const struct plan *plan)
 {
-        json_t *list = json_array();
+        struct shares_end end = { json_array(), json_array(), 0 };
+        struct changed to = { .list = end.changed };
+        size_t kept_out_used = 0;
 
-        for (size_t i = 0; list && i < s->count; i++) {
+        for (size_t i = 0; end.changed && end.kept_out && i < s->count; i++) {
                 struct shares_one *one = &s->one[i];
-                struct changed to = { list, one->checked.path };
                 struct err err = ERR_INIT;
-                size_t used = json_array_size(list);
+                size_t used = json_array_size(end.changed);
+                long count;
 
+                to.share = one->checked.path;
+                to.added = 0;
                 if (!one->before)
                         continue;
-                carry_back(one, plan);
+                carry_back(one, plan, end.kept_out, &kept_out_used);
                 remove_made(one);
-                if (share_snapshot_compare(one->before, one->checked.fd, used < SHARES_CHANGED ? SHARES_CHANGED - used : 0, add_changed, &to, &err) < 0)
+                count = share_snapshot_compare(one->before, one->checked.fd, used < SHARES_CHANGED ? SHARES_CHANGED - used : 0, add_changed, &to, &err);
+                end.more += count > to.added ? count - to.added : 0;
+                if (count < 0)
                         log_error("%s: cannot tell what changed: %s", one->checked.path, err.text);
         }
-        return list;
+        return end;
 }
 
 void shares_fini(struct shares *s)

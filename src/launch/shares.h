@@ -15,6 +15,8 @@
 
 enum {
         SHARES_CHANGED = 200, /* paths named at the end, all shares together: a person reads them */
+        SHARES_CHANGED_BYTES = 32 * 1024,  /* and so long, as JSON: half of a message */
+        SHARES_KEPT_OUT_BYTES = 16 * 1024, /* what is told of git configurations, as JSON: a quarter */
 };
 
 struct shares_protected {
@@ -50,8 +52,13 @@ int shares_judge(struct shares *s, const struct plan *plan, struct err *err) __a
 int shares_prepare(struct shares *s, const struct plan *plan, const struct ids *ids, struct err *err) __attribute__((warn_unused_result));
 /* In the guest's process, the new root being the working directory. */
 int shares_mount(const struct shares *s, const struct ids *ids, const struct plan *plan, struct err *err) __attribute__((warn_unused_result));
-/* After the guest's end: carries git configuration back, returns a new array of changed paths that the host may execute. Never NULL but for memory. */
-json_t *shares_finish(struct shares *s, const struct plan *plan);
+struct shares_end {
+        json_t *changed;  /* array of paths that the host may execute and that changed */
+        json_t *kept_out; /* array of { path, count, keys } and { path, error }: git configurations that were not carried back as the workspace left them */
+        long long more;   /* changed paths that are not in the array */
+};
+/* After the guest's end: carries git configuration back and says what is new. The arrays are the caller's; NULL when memory is out. */
+struct shares_end shares_finish(struct shares *s, const struct plan *plan);
 void shares_fini(struct shares *s);
 
 #endif

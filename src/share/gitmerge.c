@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ENTRIES = 8192, SHOWN_BYTES = 200 };
+enum { ENTRIES = 8192, SHOWN_BYTES = 120 };
 
 struct item {
         struct gitconf_entry e; /* copied into the arena */
@@ -177,10 +177,58 @@ static bool item_is_harmless(const struct config *edited, const struct gitconf_e
         return remote_is_known(edited, e->value);
 }
 
-/* Marks what is not carried. URLs first: which remotes there are decides about the branches. */
-static unsigned judge(struct config *edited, const struct config *original)
+/* ---- what is told ---- */
+
+static bool same_name(const struct gitconf_entry *a, const struct gitconf_entry *b) { return same_section(a, b) && slice_eq(a->key, b->key); }
+
+/* Is there an entry of this name among the first n? */
+static bool has_name(const struct config *c, size_t n, const struct gitconf_entry *e)
 {
-        unsigned refused = 0;
+        for (size_t i = 0; i < n; i++)
+                if (same_name(&c->items[i].e, e))
+                        return true;
+        return false;
+}
+
+static void add_name(struct share_git_dropped *d, const struct gitconf_entry *e)
+{
+        static const char more[] = ", …";
+        size_t used = strlen(d->names);
+        char name[SHOWN_BYTES];
+        int n = snprintf(name, sizeof(name), "%s%.*s%s%.*s.%.*s", used ? ", " : "", SLICE_FMT(e->section), e->has_subsection ? "." : "", SLICE_FMT(e->subsection), SLICE_FMT(e->key));
+        if (used >= strlen(more) && strcmp(d->names + used - strlen(more), more) == 0)
+                return;
+        if (n >= (int)sizeof(name)) /* cut: a long name must not keep those behind it from being named */
+                snprintf(name + sizeof(name) - 4, 4, "%s", more + 2);
+        snprintf(d->names + used, sizeof(d->names) - used, "%s", used + strlen(name) + sizeof(more) <= sizeof(d->names) ? name : more);
+}
+
+/* What the copy says otherwise than the host will, once for a name. */
+static void tell(const struct config *edited, const struct config *original, struct share_git_dropped *d)
+{
+        for (size_t i = 0; i < edited->count; i++) {
+                const struct item *it = &edited->items[i];
+                bool told = false;
+                if (it->e.key.n == 0 || !it->drop || has_entry(original, &it->e))
+                        continue;
+                for (size_t k = 0; k < i && !told; k++)
+                        told = edited->items[k].drop && same_name(&edited->items[k].e, &it->e) && !has_entry(original, &edited->items[k].e);
+                d->count += !told;
+                if (!told)
+                        add_name(d, &it->e);
+        }
+        for (size_t i = 0; i < original->count; i++) {
+                const struct item *it = &original->items[i];
+                if (it->e.key.n == 0 || it->carried_key || has_name(edited, edited->count, &it->e) || has_name(original, i, &it->e))
+                        continue;
+                d->count++;
+                add_name(d, &it->e);
+        }
+}
+
+/* Marks what is not carried. URLs first: which remotes there are decides about the branches. */
+static void judge(struct config *edited, const struct config *original)
+{
         for (int round = 0; round < 2; round++)
                 for (size_t i = 0; i < edited->count; i++) {
                         struct item *it = &edited->items[i];
@@ -188,9 +236,7 @@ static unsigned judge(struct config *edited, const struct config *original)
                                 continue;
                         bool same = has_entry(original, &it->e);
                         it->drop = !it->carried_key || (!same && !item_is_harmless(edited, &it->e));
-                        refused += it->drop && !same;
                 }
-        return refused;
 }
 
 /* ---- writing ---- */
@@ -276,7 +322,7 @@ static int write_merged(const struct config *original, const struct config *edit
         return 0;
 }
 
-int share_git_config_merge(struct slice original, struct slice edited, struct buf *out, unsigned *refused, struct err *err)
+int share_git_config_merge(struct slice original, struct slice edited, struct buf *out, struct share_git_dropped *dropped, struct err *err)
 {
         struct config o, e;
         struct buf merged;
@@ -289,7 +335,9 @@ int share_git_config_merge(struct slice original, struct slice edited, struct bu
         if (config_read(&e, edited) < 0 && r == 0)
                 r = err_set(err, "the workspace left a git configuration that cannot be read: nothing of it is kept");
         if (r == 0) {
-                *refused = judge(&e, &o);
+                *dropped = (struct share_git_dropped){ 0 };
+                judge(&e, &o);
+                tell(&e, &o, dropped);
                 if (same_carried(&o, &e))
                         r = buf_add_slice(&merged, original);
                 else
@@ -335,7 +383,7 @@ static int replace(int dirfd, const char *relative, struct slice text, mode_t mo
         return r;
 }
 
-int share_git_config_carry(int dirfd, const char *relative, int copy_fd, unsigned *refused, struct err *err)
+int share_git_config_carry(int dirfd, const char *relative, int copy_fd, struct share_git_dropped *dropped, struct err *err)
 {
         struct buf original, edited, merged;
         struct stat st = { .st_mode = 0 };
@@ -347,7 +395,7 @@ int share_git_config_carry(int dirfd, const char *relative, int copy_fd, unsigne
         if (r == 0)
                 r = read_regular(copy_fd, &edited, err);
         if (r == 0)
-                r = share_git_config_merge(buf_slice(&original), buf_slice(&edited), &merged, refused, err);
+                r = share_git_config_merge(buf_slice(&original), buf_slice(&edited), &merged, dropped, err);
         if (r == 0 && !slice_eq(buf_slice(&original), buf_slice(&merged))) {
                 r = fstat(fd, &st) < 0 ? err_sys(err, errno, "cannot read the git configuration") : replace(dirfd, relative, buf_slice(&merged), st.st_mode, err);
                 r = r == 0 ? 1 : r;

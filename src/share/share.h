@@ -71,13 +71,18 @@ const char *share_protected_reason(const char *relative);
 /* Opens beneath dirfd: no link in any component, no mount crossed, no "..". As openat2; -1 with errno. */
 int share_open(int dirfd, const char *relative, int flags, mode_t mode) __attribute__((warn_unused_result));
 
+/* Settings of a copy that are not carried back: new, changed, or gone from it. */
+struct share_git_dropped {
+        unsigned count;
+        char names[400]; /* "section.sub.key", each once, with ", " between; raw; ends with ", …" when there is no room for all */
+};
 /* The host's .git/config after a session: the original text with its branch.* and remote.* keys `url`, `fetch`, `merge`, `remote` replaced by
  * those of the edited copy, as far as they are harmless (no helper transports, no local paths, no options in disguise, refs in their place).
- * Everything else of the copy is dropped. Without a difference the output is the original, byte for byte. *refused: keys not carried.
- * 0; -1: one of the texts is not a git configuration (out untouched: leave the file alone). Pure. */
-int share_git_config_merge(struct slice original, struct slice edited, struct buf *out, unsigned *refused, struct err *err) __attribute__((warn_unused_result));
+ * Everything else of the copy is dropped. Without a difference the output is the original, byte for byte. *dropped: what the copy has otherwise and
+ * the host will not have. 0; -1: one of the texts is not a git configuration (out untouched: leave the file alone). Pure. */
+int share_git_config_merge(struct slice original, struct slice edited, struct buf *out, struct share_git_dropped *dropped, struct err *err) __attribute__((warn_unused_result));
 /* The same on files: reads `relative` beneath the share and the copy, replaces the former when they differ. 0: unchanged; 1: carried; -1. */
-int share_git_config_carry(int dirfd, const char *relative, int copy_fd, unsigned *refused, struct err *err) __attribute__((warn_unused_result));
+int share_git_config_carry(int dirfd, const char *relative, int copy_fd, struct share_git_dropped *dropped, struct err *err) __attribute__((warn_unused_result));
 
 /* Files the host may execute later (changed.tbl, protected.tbl, or any execute bit): remembered at the start, compared at the end. */
 struct share_snapshot;

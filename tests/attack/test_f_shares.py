@@ -263,8 +263,18 @@ def test_git_configuration_is_carried_back_clean(w, b):
     subprocess.run(["git", "-C", str(d), "-c", "safe.directory=*", "status"], check=True, capture_output=True)
     assert not os.path.lexists(d / ".git/commondir") and not os.path.lexists(d / ".git/config.worktree"), "what only held a place stayed"
     assert not os.path.exists("/tmp/owned-by-git") and not os.path.exists("/tmp/owned-by-hook")
-    # What is harmless does come back.
-    b("run", "--share", d, "--", "sh", "-c", "git config --global --add safe.directory '*'; git remote add origin https://allowed.example/x.git; git config branch.main.remote origin", cwd=d, check=0)
+    # What is harmless does come back, and what does not is named: once for all, nothing of it as it would act on a terminal.
+    assert "repo/.git/config stays as it was before: " in p.stderr, p.stderr
+    p = b("run", "--share", d, "--", "sh", "-c", "git config --global --add safe.directory '*'; git remote add origin https://allowed.example/x.git; git config branch.main.remote origin", cwd=d, check=0)
+    assert "not carried back" not in p.stderr, p.stderr
+    p = b("run", "--share", d, "--", "sh", "-c", r"""printf '[alias]\n\tst = !evil\n[x "\033]52;c;aGk=\007"]\n\ty = 1\n[remote "up2"]\n\turl = ext::x\n\turl = https://allowed.example/u\n' >> .git/config""", cwd=d, check=0)
+    told = [line for line in p.stderr.splitlines() if "not carried back" in line]
+    assert len(told) == 1 and "repo/.git/config: 3 git settings of the workspace were not carried back: alias.st, x." in told[0] and "\x1b" not in p.stderr and "remote.up2.url" in told[0], p.stderr
+    p = b("run", "--share", d, "--", "git", "-c", "safe.directory=*", "config", "--unset", "core.bare", cwd=d, check=0)
+    assert "1 git setting of the workspace was not carried back: core.bare" in p.stderr, p.stderr
+    # Long names and many of them: the end of the session is told all the same.
+    p = b("run", "--share", d, "--", "sh", "-c", """mkdir -p deep && cd deep; n=$(printf '%0200d' 1); for i in 1 2 3 4 5 6 7 8 9 10; do mkdir $n && cd $n; done; for i in $(seq 150); do echo '#!/bin/sh' > $i.sh; chmod +x $i.sh; done""", cwd=d)
+    assert p.returncode == 0 and "your host may execute" in p.stderr and "more files that your host may execute" in p.stderr and p.stderr.count("\n  /") >= 8, p.stderr[-600:]
     assert 'allowed.example/x.git' in (d / ".git/config").read_text(), (d / ".git/config").read_text()
 
 

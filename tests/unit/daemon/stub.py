@@ -82,7 +82,7 @@ def launch():
         elif op == "stop":
             if "stubborn" in mode:
                 continue
-            say({"op": "exit", "reason": "stopped", "changed": ["/x/.envrc"]})
+            say({"op": "exit", "reason": "stopped", "changed": ["/x/.envrc"], "changed_more": 3, "kept_out": [{"path": "/x/.git/config", "count": 1, "keys": "core.pager"}]})
             sys.exit(0)
 
 

@@ -206,7 +206,7 @@ def test_happy():
         assert [x["op"] for x in h.said("launch")] == ["plan", "open", "exec"]
         assert oct(os.stat(f"{h.state}/workspaces/t1/ca.key").st_mode)[-3:] == "600"
         m = c.ok("session.close", workspace="t1")
-        assert m["changed"] == ["/x/.envrc"]
+        assert m["changed"] == ["/x/.envrc"] and m["changed_more"] == 3 and m["kept_out"] == [{"path": "/x/.git/config", "count": 1, "keys": "core.pager"}], m
         until(lambda: not os.listdir(f"{h.state}/workspaces") and not os.listdir(f"{h.state}/sweep"))
         assert state(c) is None
         h.down()

@@ -118,18 +118,20 @@ static void names(void **state)
 static const char host[] = "# mine\n[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://git.example/a.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n"
                            "\tpushurl = ssh://git.example/a.git\n[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main ; tail\n[alias]\n\tx = !echo\n";
 
+static struct share_git_dropped dropped; /* of the last merge */
 static const char *merge(const char *original, const char *edited, unsigned *refused)
 {
         static char text[8192];
         struct buf out;
         struct err err = ERR_INIT;
         buf_init(&out, 0);
-        if (share_git_config_merge(slice_str(original), slice_str(edited), &out, refused, &err) < 0) {
+        if (share_git_config_merge(slice_str(original), slice_str(edited), &out, &dropped, &err) < 0) {
                 assert_int_equal(buf_len(&out), 0);
                 assert_true(err.text[0] != 0);
                 buf_fini(&out);
                 return NULL;
         }
+        *refused = dropped.count;
         snprintf(text, sizeof(text), "%.*s", (int)buf_len(&out), (const char *)buf_slice(&out).p);
         buf_fini(&out);
         return text;
@@ -197,23 +199,56 @@ static void what_is_no_configuration_changes_nothing(void **state)
         assert_string_equal(merge("", "", &refused), "");
 }
 
+static void what_is_dropped_is_named(void **state)
+{
+        static char many[16384];
+        char longest[300];
+        size_t n = 0;
+        unsigned refused;
+        (void)state;
+
+        assert_non_null(merge(host, host, &refused));
+        assert_string_equal(dropped.names, "");
+        /* changed (once, though old and new differ), new twice, new with a subsection, gone */
+        assert_non_null(merge(host, "[core]\n\tbare = true\n\tpager = x\n\tpager = y\n[Filter \"a b\"]\n\tCLEAN = x\n[remote \"origin\"]\n\turl = https://git.example/a.git\n"
+                                    "\tfetch = +refs/heads/*:refs/remotes/origin/*\n\tpushurl = ssh://git.example/a.git\n", &refused));
+        assert_string_equal(dropped.names, "core.bare, core.pager, filter.a b.clean, alias.x");
+        assert_int_equal(refused, 4);
+        /* A name that is too long is cut and hides none behind it. */
+        memset(longest, 'k', sizeof(longest));
+        n = (size_t)snprintf(many, sizeof(many), "%s[x \"%.*s\"]\n\ty = 1\n[core]\n\thooksPath = /x\n", host, (int)sizeof(longest), longest);
+        assert_non_null(merge(host, many, &refused));
+        assert_int_equal(refused, 2);
+        assert_non_null(strstr(dropped.names, "…, core.hookspath"));
+        /* Very many: counted all, named as far as there is room, which is said. */
+        n = (size_t)snprintf(many, sizeof(many), "%s[many]\n", host);
+        for (int i = 0; i < 500; i++)
+                n += (size_t)snprintf(many + n, sizeof(many) - n, "\tkey-%d = 1\n", i);
+        assert_non_null(merge(host, many, &refused));
+        assert_int_equal(refused, 500);
+        assert_true(strlen(dropped.names) < sizeof(dropped.names) && strlen(dropped.names) > 300);
+        assert_string_equal(dropped.names + strlen(dropped.names) - strlen(", …"), ", …");
+        /* A broken copy names nothing of an earlier one. */
+        assert_null(merge(host, "[", &refused));
+}
+
 static void carry_on_files(void **state)
 {
         (void)state;
         struct err err = ERR_INIT;
-        unsigned refused;
         tree_file("s/.git/config", "[core]\n\tbare = false\n");
         tree_file("copy", "[core]\n\tbare = true\n[remote \"o\"]\n\turl = https://git.example/x\n");
         int dir = tree_open("s"), copy = open(tree_path("copy"), O_RDONLY | O_CLOEXEC);
-        assert_int_equal(share_git_config_carry(dir, ".git/config", copy, &refused, &err), 1);
+        assert_int_equal(share_git_config_carry(dir, ".git/config", copy, &dropped, &err), 1);
         assert_true(tree_has("s/.git/config", "[core]\n\tbare = false\n[remote \"o\"]\n\turl = \"https://git.example/x\"\n"));
-        assert_int_equal(refused, 1);
-        assert_int_equal(share_git_config_carry(dir, ".git/config", copy, &refused, &err), 0);
+        assert_int_equal(dropped.count, 1);
+        assert_string_equal(dropped.names, "core.bare");
+        assert_int_equal(share_git_config_carry(dir, ".git/config", copy, &dropped, &err), 0);
         /* the guest has put a link in its place */
         rename(tree_path("s/.git"), tree_path("s/was"));
         tree_file("victim/config", "[core]\n");
         tree_link("../victim", "s/.git");
-        assert_int_equal(share_git_config_carry(dir, ".git/config", copy, &refused, &err), -1);
+        assert_int_equal(share_git_config_carry(dir, ".git/config", copy, &dropped, &err), -1);
         assert_true(tree_has("victim/config", "[core]\n"));
         close(copy);
         close(dir);
@@ -270,6 +305,7 @@ static int group(void)
                 cmocka_unit_test(harmless_changes_are_carried),
                 cmocka_unit_test(harmful_changes_are_not),
                 cmocka_unit_test(what_is_no_configuration_changes_nothing),
+                cmocka_unit_test(what_is_dropped_is_named),
                 cmocka_unit_test_setup_teardown(carry_on_files, tree_setup, tree_teardown),
                 cmocka_unit_test_setup_teardown(changed_files_are_listed, tree_setup, tree_teardown),
         };
