@@ -2,13 +2,14 @@
 run a command, runs it inside and sends the result back. The rules and the environment are those of presets/agents; nothing else is allowed,
 so whatever an agent asks for besides inference is refused and it goes on without."""
 import re
+import shlex
 import shutil
 import subprocess
 
 import search
 from ground import inside, ordinary_user, tree
 from models import Models
-from world import TOP, Brome, Skip, World
+from world import TOP, Brome, Skip, World, sh, wait_for
 
 # Who holds the key: "guest" (it is given by --env), or "brome" (a credential; the guest holds a placeholder, the origin sees the key).
 KEYS = "guest"
@@ -94,8 +95,8 @@ class Holders:
         self.looked = len(processes["guest"]) * len(processes["brome-inner"])
 
 
-def ask(w, name, variable=None, key=None, b=None):
-    """One run of an agent; what the origin saw of it, and who held the key meanwhile."""
+def ask(w, name, variable=None, key=None, b=None, terminal=None):
+    """One run of an agent; what the origin saw of it, and who held the key meanwhile. terminal: see on_a_terminal."""
     a, b = AGENTS[name], b or w.b
     if not a.installed():
         raise Skip(f"{name} is not installed: the npm registry was not reachable (tests/peers)")
@@ -103,10 +104,14 @@ def ask(w, name, variable=None, key=None, b=None):
     w.models.forget()
     mark, asked = w.sniffer.mark(), len(w.dns.queries)
     env = ["-e", f"{variable or a.variable}={key or a.key}"] if KEYS == "guest" or key else []
-    script = f"rm -rf /tmp/w && mkdir /tmp/w && cd /tmp/w && PATH={a.folder}/node_modules/.bin:$PATH && {a.argv} && echo && cat tool-ran"
+    script = f"rm -rf /tmp/w && mkdir /tmp/w && cd /tmp/w && PATH={a.folder}/node_modules/.bin:$PATH && "
     w.models.before_answer = holders = Holders(b, key or a.key)
     try:
-        p = b("exec", "-T", *env, name, "--", "sh", "-c", script, timeout=180)
+        if terminal:
+            on_a_terminal(w, b.argv("exec", "-t", *env, name, "--", "sh", "-c", script + terminal[0]), b.env, terminal[1])
+            p = b.sh(name, f"echo '{w.models.final}'; cat /tmp/w/tool-ran")
+        else:
+            p = b("exec", "-T", *env, name, "--", "sh", "-c", f"{script}{a.argv} && echo && cat tool-ran", timeout=180)
     finally:
         w.models.before_answer = None
     said = f"{name}: exit {p.returncode}\n{p.stdout[-3000:]}\n{p.stderr[-3000:]}\n{w.models.seen()}\n{b.log()}"
@@ -116,6 +121,33 @@ def ask(w, name, variable=None, key=None, b=None):
         assert ORIGIN in ((packet["dst"], packet["dport"]), (packet["src"], packet["sport"])) or packet["dst"] == "127.0.0.1", f"{name} reached {packet}"
     assert not w.dns.queries[asked:], f"{name}: a pinned name needs no query, another one gets none: {w.dns.queries[asked:]}"
     return w.models.seen(), holders
+
+
+def on_a_terminal(w, argv, env, ready):
+    """As a person does: waits for the prompt, types a line, waits for the answer."""
+    if not shutil.which("tmux"):
+        raise Skip("tmux is not installed")
+    tmux = ["tmux", "-S", w.dir / "tmux"]
+
+    def shows(text):
+        return text in sh(*tmux, "capture-pane", "-p", "-t", "a").stdout.decode(errors="replace")
+    sh(*tmux, "new-session", "-d", "-s", "a", "-x", "120", "-y", "40", shlex.join(str(x) for x in argv), env={**env, "TERM": "xterm-256color"})
+    try:
+        sh(*tmux, "set-option", "-t", "a", "remain-on-exit", "on")
+        wait_for(f"its prompt ({ready})", lambda: shows(ready))
+        sh(*tmux, "send-keys", "-t", "a", "-l", "run it now")
+        wait_for("what was typed", lambda: shows("run it now"))
+        for _ in range(20):  # what comes at once after typing is taken for a paste, Enter with it
+            sh(*tmux, "send-keys", "-t", "a", "Enter")
+            try:
+                return wait_for("the answer", lambda: shows(w.models.final), deadline=2)
+            except AssertionError:
+                pass
+        raise AssertionError("no answer")
+    except AssertionError as e:
+        raise AssertionError(f"{e}\n{sh(*tmux, 'capture-pane', '-p', '-t', 'a').stdout.decode(errors='replace')}") from e
+    finally:
+        sh(*tmux, "kill-server", check=False)
 
 
 def check(w, name, asked, field=None, hidden=False):
@@ -191,6 +223,30 @@ def test_gemini(w):
 
 def test_opencode(w):
     check(w, "opencode", ask(w, "opencode"))
+
+
+# On a terminal each wants a file first: as the presets say.
+
+def test_claude_on_a_terminal(w):
+    tail = "$(printf %s $ANTHROPIC_API_KEY | tail -c 20)"
+    members = '"hasCompletedOnboarding": true, "bypassPermissionsModeAccepted": true, "projects": {"/tmp/w": {"hasTrustDialogAccepted": true}}'
+    check(w, "claude", ask(w, "claude", terminal=(
+        f"""printf '{{{members}, "customApiKeyResponses": {{"approved": ["%s"], "rejected": []}}}}' "{tail}" >~/.claude.json && claude --dangerously-skip-permissions""",
+        "bypass permissions on")))
+
+
+def test_codex_on_a_terminal(w):
+    asked = ask(w, "codex", terminal=(
+        """mkdir -p ~/.codex && printf '{"auth_mode": "apikey", "OPENAI_API_KEY": "%s"}' "$OPENAI_API_KEY" >~/.codex/auth.json && """
+        """printf '[features]\\napi_key_model_discovery = false\\nplugins = false\\n[analytics]\\nenabled = false\\n' >~/.codex/config.toml && """
+        "codex --dangerously-bypass-approvals-and-sandbox; rm -r ~/.codex", "Ask Codex to do anything"))
+    check(w, "codex", asked)
+
+
+def test_gemini_on_a_terminal(w):
+    settings = '{"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}, "general": {"enableAutoUpdate": false}}'
+    check(w, "gemini", ask(w, "gemini", terminal=(
+        f"mkdir -p /etc/gemini-cli && echo '{settings}' >/etc/gemini-cli/settings.json && gemini --yolo", "Type your message")))
 
 
 def test_ordinary_user(w):
