@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
+#include "tls/cipher.h"
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -30,13 +31,12 @@ struct conn {
         void *owner;
         struct event ev_read, ev_write;
         struct buf in;    /* shown to `data`, not yet used */
-        struct buf raw;   /* TLS: bytes from the socket not yet given to OpenSSL */
         struct buf out;   /* plain bytes to be sent */
-        struct buf wire;  /* TLS: records the socket did not take */
+        struct cipher cipher; /* below ssl */
         bool reading;     /* ev_read is on */
         bool writing;     /* ev_write is on */
         bool paused;      /* the owner does not want more now */
-        bool eof, eof_told, peer_gone;
+        bool eof, eof_told;
         bool fin_wanted, fin_sent;
         bool handshaking;
         bool broken;      /* sending failed; the owner is still to be told */

@@ -85,37 +85,20 @@ static void watch_wire(struct conn *c)
 /* One read of the socket into c->in. >0 bytes, 0 end, -1 nothing now, -2 broken (what came before it stands in c->in). */
 static ssize_t read_tls(struct conn *c)
 {
-        size_t got = 0, n;
-        ssize_t rc = -1;
-        uint8_t *p;
+        uint8_t *p = buf_reserve(&c->in, CONN_READ_BYTES);
+        size_t got;
+        int rc;
 
-        ERR_clear_error();
-        cipher_begin(&c->cipher);
-        while (got < CONN_READ_BYTES) {
-                p = buf_reserve(&c->in, CONN_READ_BYTES - got);
-                if (p && SSL_read_ex(c->ssl, p, CONN_READ_BYTES - got, &n)) {
-                        buf_commit(&c->in, n);
-                        got += n;
-                        continue;
-                }
-                switch (p ? SSL_get_error(c->ssl, 0) : SSL_ERROR_SYSCALL) {
-                case SSL_ERROR_WANT_READ:
-                case SSL_ERROR_WANT_WRITE:
-                        break;
-                case SSL_ERROR_ZERO_RETURN:
-                        c->eof = true;
-                        rc = 0;
-                        break;
-                default:
-                        rc = -2;
-                }
-                break;
-        }
-        if (cipher_end(&c->cipher) < 0)
-                rc = -2;
-        watch_wire(c);
+        if (!p)
+                return -2;
+        rc = cipher_read(&c->cipher, c->ssl, p, CONN_READ_BYTES, &got);
+        buf_commit(&c->in, got);
         c->received += got;
-        return rc == -2 ? -2 : got ? (ssize_t)got : rc;
+        c->eof = rc == 1;
+        watch_wire(c);
+        if (rc < 0)
+                return -2;
+        return got ? (ssize_t)got : rc == 1 ? 0 : -1;
 }
 
 static ssize_t read_plain(struct conn *c)
@@ -146,7 +129,7 @@ static void conn_read(void *ctx)
         while (c->state == CONN_OPEN && !c->paused && !c->eof) {
                 size_t before = buf_len(&c->in), got;
                 ssize_t n = c->ssl ? read_tls(c) : read_plain(c);
-                bool more = c->ssl ? !c->cipher.dry || buf_len(&c->cipher.raw) : !c->dry;
+                bool more = c->ssl ? c->cipher.more : !c->dry;
 
                 got = buf_len(&c->in) - before;
                 turn += got;
@@ -170,43 +153,12 @@ static void conn_read(void *ctx)
 
 /* --- writing --- */
 
-/* Encrypts of s what there is room for. Bytes, or -1. */
-static ssize_t encrypt(struct conn *c, struct slice s)
-{
-        size_t total = 0, n;
-
-        while (total < s.n && cipher_has_room(&c->cipher)) {
-                struct slice part = slice_first(slice_skip(s, total), SSL3_RT_MAX_PLAIN_LENGTH);
-
-                if (!SSL_write_ex(c->ssl, part.p, part.n, &n))
-                        return -1;
-                total += n;
-        }
-        return (ssize_t)total;
-}
-
-/* Sends the queue and then *s, until both or the socket's patience ends; leaves in *s what is left of it. 0, or -1 when the connection broke. */
 static int write_tls(struct conn *c, struct slice *s)
 {
-        ERR_clear_error();
-        while (buf_len(&c->out) || buf_len(&c->cipher.wire) || s->n) {
-                ssize_t queued, direct = 0;
+        int rc = cipher_write(&c->cipher, c->ssl, &c->out, s);
 
-                cipher_begin(&c->cipher);
-                queued = encrypt(c, buf_slice(&c->out));
-                if (queued > 0)
-                        buf_consume(&c->out, (size_t)queued);
-                if (queued >= 0 && buf_len(&c->out) == 0)
-                        direct = encrypt(c, *s);
-                if (direct > 0)
-                        *s = slice_skip(*s, (size_t)direct);
-                if (cipher_end(&c->cipher) < 0 || queued < 0 || direct < 0)
-                        return -1;
-                watch_wire(c);
-                if (c->blocked)
-                        break;
-        }
-        return 0;
+        watch_wire(c);
+        return rc;
 }
 
 int conn_put(struct conn *c, struct slice s)
@@ -334,7 +286,7 @@ static void tls_begin(struct conn *c)
                 return;
         }
         snprintf(key, sizeof(key), "%s:%u:%d", c->host, c->to.port, c->h2);
-        cipher_init(&c->cipher, c->fd);
+        cipher_init(&c->cipher, c->fd, CONN_READ_BYTES, CONN_WIRE_BYTES);
         c->ssl = tls_client(c->outer->tls, &c->cipher, c->host, c->to.is_addr, c->keep_session ? key : NULL, store, c->h2);
         if (!c->ssl) {
                 conn_fail(c, REASON_INTERNAL, "TLS could not be set up");
@@ -582,5 +534,5 @@ bool conn_is_drained(const struct conn *c)
 {
         if (buf_len(&c->in))
                 return false;
-        return c->ssl ? c->cipher.dry && !buf_len(&c->cipher.raw) && !tls_holds(c->ssl) : c->dry;
+        return c->ssl ? !c->cipher.more && !tls_holds(c->ssl) : c->dry;
 }

@@ -5,10 +5,10 @@
 #ifndef BROME_OUTER_CONN_H
 #define BROME_OUTER_CONN_H
 
-#include "outer/cipher.h"
 #include "outer/outer.h"
 #include "outer/turn.h"
 #include "rules/reasons.h"
+#include "tls/cipher.h"
 #include "wire/authority.h"
 #include <openssl/types.h>
 

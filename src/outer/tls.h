@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
-#include "outer/cipher.h"
+#include "tls/cipher.h"
 #include <openssl/ssl.h>
 #include <stdbool.h>
 

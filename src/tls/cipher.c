@@ -1,10 +1,10 @@
 /* Ciphertext: see cipher.h. The socket is read at most once between begin and end, so that a short read is not followed by one in vain. */
-#include "outer/cipher.h"
+#include "tls/cipher.h"
 
-#include "outer/limits.h"
 #include "base/log.h"
 #include <errno.h>
 #include <openssl/bio.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,27 +15,29 @@ static struct cipher *owner;
 static struct {
         size_t at, n;
         bool read;
-        uint8_t bytes[CONN_READ_BYTES];
+        uint8_t bytes[CIPHER_READ_BYTES];
 } ahead;
 static struct {
         size_t n;
-        uint8_t bytes[CONN_OUT_BYTES + CONN_OUT_BYTES / 16];
+        uint8_t bytes[CIPHER_SEND_BYTES];
 } cork;
 
 static BIO_METHOD *method;
 
-static void read_ahead(struct cipher *c)
+/* False: the socket is broken. */
+static bool read_ahead(struct cipher *c)
 {
         ssize_t n;
 
         ahead.read = true;
         do
-                n = recv(c->fd, ahead.bytes, sizeof(ahead.bytes), MSG_DONTWAIT);
+                n = recv(c->fd, ahead.bytes, c->read_bytes, MSG_DONTWAIT);
         while (n < 0 && errno == EINTR);
-        c->dry = n != (ssize_t)sizeof(ahead.bytes);
-        c->eof = n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
+        c->dry = n != (ssize_t)c->read_bytes;
+        c->eof = n == 0;
         ahead.at = 0;
         ahead.n = n > 0 ? (size_t)n : 0;
+        return n >= 0 || errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
 static int on_read(BIO *b, char *out, int len)
@@ -51,8 +53,8 @@ static int on_read(BIO *b, char *out, int len)
                 buf_consume(&c->raw, s.n);
                 return (int)s.n;
         }
-        if (owner == c && !ahead.read && !c->eof)
-                read_ahead(c);
+        if (owner == c && !ahead.read && !c->eof && !read_ahead(c))
+                return -1;
         if (owner != c || ahead.at == ahead.n) {
                 if (c->eof)
                         return 0;
@@ -79,14 +81,11 @@ static int on_write(BIO *b, const char *p, int len)
         return buf_add(&c->wire, p, n) < 0 ? -1 : len;
 }
 
+/* SECURITY: not even at the end does BIO_CTRL_EOF say yes. OpenSSL would fail for good where the peer left out close_notify, and a client that
+ * has only sent its last byte still waits for the answer. Whoever reads sees the cut by the error that cipher_read gives. */
 static long on_ctrl(BIO *b, int cmd, long num, void *ptr)
 {
-        struct cipher *c = BIO_get_data(b);
-
-        (void)num;
-        (void)ptr;
-        if (cmd == BIO_CTRL_EOF)
-                return c->eof && !buf_len(&c->raw);
+        (void)b, (void)num, (void)ptr;
         return cmd == BIO_CTRL_FLUSH || cmd == BIO_CTRL_DUP ? 1 : 0;
 }
 
@@ -101,7 +100,7 @@ BIO *cipher_bio(struct cipher *c)
         BIO *b;
 
         if (!method) {
-                method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "origin");
+                method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "cipher");
                 if (!method)
                         return NULL;
                 BIO_meth_set_read(method, on_read);
@@ -115,9 +114,10 @@ BIO *cipher_bio(struct cipher *c)
         return b;
 }
 
-void cipher_init(struct cipher *c, int fd)
+void cipher_init(struct cipher *c, int fd, size_t read_bytes, size_t wire_bytes)
 {
-        *c = (struct cipher){ .fd = fd };
+        MUST(read_bytes <= sizeof(ahead.bytes));
+        *c = (struct cipher){ .fd = fd, .read_bytes = read_bytes, .wire_bytes = wire_bytes };
         buf_init(&c->raw, 0);
         buf_init(&c->wire, 0);
 }
@@ -137,7 +137,8 @@ void cipher_begin(struct cipher *c)
         cork.n = 0;
 }
 
-bool cipher_has_room(const struct cipher *c)
+/* Is there room for one more record in the block? */
+static bool has_room(const struct cipher *c)
 {
         return !buf_len(&c->wire) && sizeof(cork.bytes) - cork.n >= SSL3_RT_MAX_PLAIN_LENGTH + RECORD_MORE_BYTES;
 }
@@ -183,6 +184,69 @@ int cipher_end(struct cipher *c)
                 return n < 0 ? -1 : keep_rest(c, sent);
         while (buf_len(&c->wire) && (n = put(c, buf_slice(&c->wire).p, buf_len(&c->wire))) > 0)
                 buf_consume(&c->wire, (size_t)n);
-        /* SECURITY: an origin that asks for key updates and reads no answer grows this with every read. */
-        return n < 0 || buf_len(&c->wire) > CONN_WIRE_BYTES ? -1 : 0;
+        /* SECURITY: a peer that asks for key updates and reads no answer grows this with every read: it costs the peer nothing and us memory. */
+        return n < 0 || buf_len(&c->wire) > c->wire_bytes ? -1 : 0;
+}
+
+int cipher_read(struct cipher *c, SSL *ssl, uint8_t *p, size_t cap, size_t *n)
+{
+        int rc = 0;
+
+        *n = 0;
+        ERR_clear_error();
+        cipher_begin(c);
+        for (size_t got; *n < cap; *n += got) {
+                int e;
+
+                if (SSL_read_ex(ssl, p + *n, cap - *n, &got))
+                        continue;
+                e = SSL_get_error(ssl, 0);
+                if (e != SSL_ERROR_WANT_READ && e != SSL_ERROR_WANT_WRITE)
+                        rc = e == SSL_ERROR_ZERO_RETURN ? 1 : -1;
+                break;
+        }
+        if (cipher_end(c) < 0)
+                rc = -1;
+        ERR_clear_error();
+        c->more = rc == 0 && (*n == cap || !c->dry || buf_len(&c->raw));
+        return rc;
+}
+
+/* Encrypts of s what there is room for. Bytes, or -1. */
+static ssize_t encrypt(struct cipher *c, SSL *ssl, struct slice s)
+{
+        size_t total = 0, n;
+
+        while (total < s.n && has_room(c)) {
+                struct slice part = slice_first(slice_skip(s, total), SSL3_RT_MAX_PLAIN_LENGTH);
+
+                if (!SSL_write_ex(ssl, part.p, part.n, &n))
+                        return -1;
+                total += n;
+        }
+        return (ssize_t)total;
+}
+
+int cipher_write(struct cipher *c, SSL *ssl, struct buf *queue, struct slice *s)
+{
+        ERR_clear_error();
+        while (buf_len(queue) || buf_len(&c->wire) || s->n) {
+                ssize_t queued, direct = 0;
+
+                cipher_begin(c);
+                queued = encrypt(c, ssl, buf_slice(queue));
+                if (queued > 0)
+                        buf_consume(queue, (size_t)queued);
+                if (queued >= 0 && buf_len(queue) == 0)
+                        direct = encrypt(c, ssl, *s);
+                if (direct > 0)
+                        *s = slice_skip(*s, (size_t)direct);
+                if (cipher_end(c) < 0 || queued < 0 || direct < 0) {
+                        ERR_clear_error();
+                        return -1;
+                }
+                if (buf_len(&c->wire))
+                        break;
+        }
+        return 0;
 }
