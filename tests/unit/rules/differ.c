@@ -23,19 +23,24 @@ static const char *const names[] = { "example.org", "a.example.org", "b.a.exampl
 static const char *const addrs[] = { "10.1.2.3", "10.1.0.9", "10.200.0.1", "192.0.2.1", "8.8.8.8", "fd00::1", "fd01::1", "2001:db8::1", "64:ff9b::10.1.2.3", "172.31.0.1", "172.32.0.1" };
 static const char *const ports[] = { "", ":443", ":80", ":80,443", ":*", ":22", ":400-500", ":1-442,444-65535", ":64-127", ":100-300" };
 static const unsigned query_ports[] = { 443, 80, 22, 1, 65535, 450, 8443 };
-static const char *const patterns[] = { "/**", "/a/*", "/a/**", "/*/b", "/a", "/", "/a*b/**/c", "/**b", "/x%2Fy", "/*a*a*b" };
-static const char *const paths[] = { "/", "/a", "/a/", "/a/b", "/a/b/c", "/ab/c", "/ab/x/c", "/x%2Fy", "/a/x%2fy", "/aXb/%5Cq/c", "/aaaab", "/b", "/a/b%2Fb" };
+static const char *const patterns[] = { "/**", "/a/*", "/a/**", "/a/**", "/x/npm/**", "/*/b", "/a", "/", "/a*b/**/c", "/**b", "/x%2Fy", "/*a*a*b" };
+static const char *const paths[] = { "/", "/a", "/a/", "/a/b", "/a/b/c", "/ab/c", "/ab/x/c", "/x%2Fy", "/a/x%2fy", "/aXb/%5Cq/c", "/aaaab", "/b", "/a/b%2Fb", "/left-pad", "/@s%2Fp", "/@s/p", "/a/left-pad/-/left-pad-1.0.0.tgz", "/@s/p/-/p-1.2.3-rc.1.tgz",
+                                     "/@s%2fp/-/p-1.0.0.tgz", "/x/npm/-/npm/v1/keys", "/-/package/@s%2Fp/dist-tags", "/-/npm/v1/attestations/p@1.0.0", "/a/r.git/info/refs",
+                                     "/a/r.git/git-upload-pack", "/a/r.git/git-receive-pack", "/info/refs", "/P" };
 static const char *const limits[] = { "", "", "", " read-only", " GET", " POST,PUT", " GET,POST query none", " query \"k\" \"l\"", " body none", " body max 10", " HEAD body none" };
+/* Of an allow, besides. */
+static const char *const more[] = { "", "", "", "", " anonymous", " stream ok", " as npm", " as npm", " as git", " as git", " via \"https://db/base/\"", " as npm via \"https://a.example.org:8443/\"", " anonymous as git via \"https://mirror.example/\"" };
 static const char *const methods[] = { "GET", "POST", "HEAD", "OPTIONS", "PUT", "get", "CONNECT", "TRACE" };
-static const char *const queries[] = { "", "k=1", "k=1&x=2", "k=1;x=2", "%6b=1", "%zz", "_method=PUT", "X-HTTP-Method-Override=PUT", "l&&k", "k%5b=1" };
+static const char *const queries[] = { "", "k=1", "k=1&x=2", "k=1;x=2", "%6b=1", "%zz", "_method=PUT", "X-HTTP-Method-Override=PUT", "l&&k", "k%5b=1", "service=git-upload-pack", "service=git-receive-pack" };
 
 static void make_rule(struct bytes *b, struct buf *out)
 {
         static const char *const protos[] = { "web", "web", "web", "tls", "tcp", "udp", "icmp", "any" };
         const char *proto = PICK(b, protos), *port;
         unsigned list = pick(b, 4);
+        bool deny = pick(b, 3) == 0, ask = pick(b, 6) == 5 && strcmp(proto, "udp") != 0 && strcmp(proto, "icmp") != 0;
 
-        buf_addf(out, "%s%s %s ", pick(b, 3) ? "allow" : "deny", pick(b, 4) ? "" : " log", proto);
+        buf_addf(out, "%s%s %s ", deny ? "deny" : ask ? "ask" : "allow", pick(b, 4) ? "" : " log", proto);
         if (list == 3)
                 buf_addf(out, "{ %s, %s }", targets[1 + pick(b, sizeof(targets) / sizeof(targets[0]) - 1)], targets[1 + pick(b, sizeof(targets) / sizeof(targets[0]) - 1)]);
         else
@@ -50,6 +55,8 @@ static void make_rule(struct bytes *b, struct buf *out)
                 if (pick(b, 3) == 0)
                         buf_addf(out, " path \"%s\"", PICK(b, patterns));
                 buf_add_str(out, PICK(b, limits));
+                if (!deny)
+                        buf_add_str(out, PICK(b, more));
         }
         buf_add_str(out, "\n");
 }
@@ -98,7 +105,9 @@ static void make_request(struct bytes *b, struct policy_request_query *q)
 static bool same(const struct policy_verdict *a, const struct policy_verdict *b)
 {
         return a->allow == b->allow && a->action == b->action && a->rule == b->rule && a->reason == b->reason && a->log == b->log &&
-               a->admits_private == b->admits_private && (!a->allow || a->max_body == b->max_body);
+               a->admits_private == b->admits_private && (!a->allow || a->max_body == b->max_body) && a->ask == b->ask && a->anonymous == b->anonymous &&
+               a->stream_ok == b->stream_ok && a->profile == b->profile && a->via.found == b->via.found && a->via.port == b->via.port && slice_eq(a->via.name, b->via.name) &&
+               slice_eq(a->via.base, b->via.base);
 }
 
 static int complain(const char *what, struct slice text, const struct policy_flow_query *q, const struct policy_verdict *a, const struct policy_verdict *b)

@@ -1,6 +1,10 @@
 /* Reference matcher: see naive.h. Written for plainness; quadratic or worse everywhere. */
 #include "naive.h"
 
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "rules/rules_priv.h"
 
 enum via { VIA_NOT = 0, VIA_ANY = 1, VIA_NAME = 2, VIA_PATTERN = 4, VIA_LITERAL = 8, VIA_RESOLVED = 16 };
@@ -128,6 +132,7 @@ void naive_flow(const struct policy *p, const struct policy_flow_query *q, struc
                         return;
                 }
                 set(v, r->action == RULE_ALLOW, seen && r->proto == PROTO_ANY ? FLOW_INSPECT : actions[r->proto], (int)i, REASON_RULE_DENY, r->log, private_ok(p, q, via));
+                v->ask = r->ask && (r->proto == PROTO_TLS || r->proto == PROTO_TCP);
                 return;
         }
 }
@@ -143,7 +148,7 @@ void naive_opaque(const struct policy *p, const struct policy_flow_query *q, str
                 if (!via)
                         continue;
                 if (r->action == RULE_ALLOW && spliced)
-                        set(v, true, FLOW_SPLICE, (int)i, REASON_NONE, r->log, private_ok(p, q, via));
+                        set(v, true, FLOW_SPLICE, (int)i, REASON_NONE, r->log, private_ok(p, q, via)), v->ask = r->ask;
                 else
                         set(v, false, FLOW_DENY, (int)i, r->action == RULE_DENY && !r->path.n && !has_limits(r) ? REASON_RULE_DENY : REASON_NOT_HTTP_OR_TLS, r->log, false);
                 return;
@@ -170,11 +175,94 @@ bool naive_glob(struct slice pat, struct slice s, bool sure)
         }
 }
 
+/* The profiles as regular expressions (POSIX extended, with a back reference). */
+#define NAME "[a-z0-9][a-z0-9._-]*"
+#define NUMBER "(0|[1-9][0-9]{0,15})"
+#define TAIL "[0-9A-Za-z][0-9A-Za-z.-]{0,63}"
+#define VERSION NUMBER "\\." NUMBER "\\." NUMBER "(-" TAIL ")?(\\+" TAIL ")?"
+#define REPOSITORY "/[A-Za-z0-9._~@+/-]*[A-Za-z0-9._~@+-]"
+static const struct {
+        enum policy_profile profile;
+        const char *methods, *query, *path;
+} forms[] = {
+        { PROFILE_NPM, "GET HEAD", "", "^/(@" NAME "(/|%2[Ff]))?" NAME "$" },
+        { PROFILE_NPM, "GET", "", "^/(@" NAME "/)?(" NAME ")/-/\\2-" VERSION "\\.tgz$" },
+        { PROFILE_NPM, "GET", "", "^/-/npm/v1/keys$" },
+        { PROFILE_NPM, "GET", "", "^/-/npm/v1/attestations/(@" NAME "%2[Ff])?" NAME "@" VERSION "$" },
+        { PROFILE_NPM, "GET", "", "^/-/package/(@" NAME "%2[Ff])?" NAME "/dist-tags$" },
+        { PROFILE_GIT, "GET", "service=git-upload-pack", "^" REPOSITORY "/info/refs$" },
+        { PROFILE_GIT, "POST", "", "^" REPOSITORY "/git-upload-pack$" },
+};
+enum { FORMS = sizeof(forms) / sizeof(forms[0]), PATH_MAX_BYTES = 600 };
+
+static bool word_in(const char *list, struct slice word)
+{
+        for (const char *p = list; *p; p++)
+                if ((p == list || p[-1] == ' ') && strncmp(p, (const char *)word.p, word.n) == 0 && (p[word.n] == 0 || p[word.n] == ' '))
+                        return word.n > 0;
+        return false;
+}
+
+static bool form_fits(size_t i, const char *path)
+{
+        static regex_t compiled[FORMS];
+        static bool ready[FORMS];
+
+        if (!ready[i] && regcomp(&compiled[i], forms[i].path, REG_EXTENDED) != 0)
+                abort();
+        ready[i] = true;
+        return regexec(&compiled[i], path, 0, NULL, 0) == 0;
+}
+
+bool naive_profile(enum policy_profile profile, struct slice path, const struct policy_request_query *q)
+{
+        char text[PATH_MAX_BYTES];
+
+        if (path.n >= sizeof(text) || (path.n && memchr(path.p, 0, path.n)) || q->upgrade != UPGRADE_NONE || q->override_header)
+                return false;
+        snprintf(text, sizeof(text), "%.*s", SLICE_FMT(path));
+        for (size_t i = 0; i < FORMS; i++)
+                if (forms[i].profile == profile && word_in(forms[i].methods, q->method) && slice_is(q->query, forms[i].query) && q->has_query == (forms[i].query[0] != 0) &&
+                    form_fits(i, text))
+                        return slice_is(q->method, "POST") || !q->has_body || q->body_bytes == 0;
+        return false;
+}
+
+static void of_rule(struct policy_verdict *v, const struct policy *p, const struct rule *r)
+{
+        v->ask = r->ask;
+        v->anonymous = r->anonymous;
+        v->stream_ok = r->stream_ok;
+        v->profile = r->profile;
+        v->via = r->via;
+        if (!r->via.found)
+                return;
+        v->admits_private = false;
+        for (size_t i = 0; i < p->prog.host_count; i++)
+                if (slice_eq(p->prog.hosts[i].d.name, r->via.name))
+                        v->admits_private = p->prog.hosts[i].d.pinned || p->prog.hosts[i].d.private_ok;
+}
+
 /* 1 holds, 0 not, -1 unsure. The limits themselves have tables of cases in test_policy.c; here only their place in the walk is in question. */
 static int holds(const struct rule *r, const struct policy_request_query *q, struct policy_verdict *v)
 {
-        enum hold h = limits_hold(r, q, &v->failed, &v->reason, &v->max_body);
-        return h == HOLD_YES ? 1 : h == HOLD_NO ? 0 : -1;
+        struct rule without = *r;
+        enum hold h;
+        struct slice rest = slice_skip(q->path, r->profile_skip);
+
+        without.profile = PROFILE_NONE;
+        h = limits_hold(&without, q, &v->failed, &v->reason, &v->max_body);
+        if (r->profile == PROFILE_NONE)
+                return h == HOLD_YES ? 1 : h == HOLD_NO ? 0 : -1;
+        if (!slice_is(q->method, "POST"))
+                v->max_body = 0;
+        if (naive_profile(r->profile, rest, q))
+                return h == HOLD_YES ? 1 : h == HOLD_NO ? 0 : -1;
+        if (h != HOLD_NO) {
+                v->failed = LIMIT_PROFILE;
+                v->reason = REASON_PROFILE;
+        }
+        return 0;
 }
 
 void naive_request(const struct policy *p, const struct policy_request_query *q, struct policy_verdict *v)
@@ -207,6 +295,8 @@ void naive_request(const struct policy *p, const struct policy_request_query *q,
                         set(v, false, FLOW_DENY, (int)i, REASON_PATH_AMBIGUOUS, r->log, false);
                 } else {
                         *v = w;
+                        if (h == 1)
+                                of_rule(v, p, r);
                         if (h != 1) {
                                 v->allow = false;
                                 v->action = FLOW_DENY;

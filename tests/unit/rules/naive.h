@@ -12,6 +12,9 @@ bool naive_name_possible(const struct policy *p, struct slice name);
 /* Backtracking glob. */
 bool naive_glob(struct slice pattern, struct slice path, bool sure);
 
+/* By regular expressions; `path` is what stands behind the rule's prefix. */
+bool naive_profile(enum policy_profile profile, struct slice path, const struct policy_request_query *q);
+
 /* Makes a rule set and queries out of the bytes and compares everything; prints and returns -1 on a difference, 1 when the set was refused, else 0. */
 int differ_run(const uint8_t *bytes, size_t n);
 
