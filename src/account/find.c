@@ -17,10 +17,50 @@ void byte_set_add_all(struct byte_set *s) { memset(s, 0xff, sizeof(*s)); }
 
 void find_init(struct find *f) { memset(f, 0, sizeof(*f)); }
 
-void find_add(struct find *f, unsigned bucket, const struct byte_set shape[FIND_SHAPE_BYTES])
+/* What the halves of the bytes of a set are: 16 bits of low ones, 16 of high ones. */
+static uint32_t halves(const struct byte_set *s)
 {
-        uint8_t bit = (uint8_t)(1u << bucket % 8);
+        uint32_t h = 0;
 
+        for (unsigned c = 0; c < 256; c++)
+                if (byte_set_has(s, (uint8_t)c))
+                        h |= 1u << (c & 15) | 0x10000u << (c >> 4);
+        return h;
+}
+
+static uint32_t halves_of_bucket(const struct find *f, unsigned bucket, size_t at)
+{
+        uint32_t h = 0;
+
+        for (unsigned i = 0; i < 16; i++)
+                h |= (uint32_t)(f->low[bucket / 8][at][i] >> bucket % 8 & 1) << i | (uint32_t)(f->high[bucket / 8][at][i] >> bucket % 8 & 1) << (16 + i);
+        return h;
+}
+
+static uint32_t combinations(uint32_t h) { return (uint32_t)(__builtin_popcount(h & 0xffff) * __builtin_popcount(h >> 16)); }
+
+/* How many triples of bytes more the bucket lets through when the shape is in it. */
+static uint32_t cost(const struct find *f, unsigned bucket, const struct byte_set shape[FIND_SHAPE_BYTES])
+{
+        uint32_t before = 1, after = 1;
+
+        for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
+                uint32_t h = halves_of_bucket(f, bucket, at);
+                before *= combinations(h);
+                after *= combinations(h | halves(&shape[at]));
+        }
+        return after - before;
+}
+
+void find_add(struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES])
+{
+        unsigned bucket = 0;
+        uint8_t bit;
+
+        for (unsigned b = 1; b < FIND_BUCKETS; b++)
+                if (cost(f, b, shape) < cost(f, bucket, shape))
+                        bucket = b;
+        bit = (uint8_t)(1u << bucket % 8);
         for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
                 for (unsigned c = 0; c < 256; c++) {
                         if (!byte_set_has(&shape[at], (uint8_t)c))
@@ -45,20 +85,22 @@ static size_t find_portable(const struct find *f, const uint8_t *p, size_t from,
 
 #if defined(__x86_64__)
 #define TARGET(isa) __attribute__((target(isa)))
+#define UNROLLED _Pragma("GCC unroll 8") /* gcc keeps the vectors in registers only then; by clang the loops are unrolled anyway */
 
-/* The first set bit of `mask` at which a shape really begins; 32 when none does. */
-static inline size_t first_true(const struct find *f, const uint8_t *p, uint32_t mask)
+/* The first set bit of `mask` at which a shape really begins; 64 when none does. */
+static inline size_t first_true(const struct find *f, const uint8_t *p, uint64_t mask)
 {
         for (; mask; mask &= mask - 1)
-                if (begins(f, p + __builtin_ctz(mask)))
-                        return (size_t)__builtin_ctz(mask);
-        return 32;
+                if (begins(f, p + __builtin_ctzll(mask)))
+                        return (size_t)__builtin_ctzll(mask);
+        return 64;
 }
 
 TARGET("ssse3") static inline __m128i group_ssse3(const struct find *f, size_t g, const __m128i low[3], const __m128i high[3])
 {
         __m128i all = _mm_set1_epi8(-1);
 
+        UNROLLED
         for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
                 __m128i l = _mm_shuffle_epi8(_mm_loadu_si128((const void *)f->low[g][at]), low[at]);
                 __m128i h = _mm_shuffle_epi8(_mm_loadu_si128((const void *)f->high[g][at]), high[at]);
@@ -73,52 +115,69 @@ TARGET("ssse3") static size_t find_ssse3(const struct find *f, const uint8_t *p,
 
         for (; end - from >= 16; from += 16) {
                 __m128i low[FIND_SHAPE_BYTES], high[FIND_SHAPE_BYTES], any = _mm_setzero_si128();
+                UNROLLED
                 for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
                         __m128i x = _mm_loadu_si128((const void *)(p + from + at));
                         low[at] = _mm_and_si128(x, nibble);
                         high[at] = _mm_and_si128(_mm_srli_epi16(x, 4), nibble);
                 }
+                UNROLLED
                 for (size_t g = 0; g < FIND_GROUPS; g++)
                         any = _mm_or_si128(any, group_ssse3(f, g, low, high));
                 uint32_t none = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(any, _mm_setzero_si128()));
                 if (none != 0xffff) {
                         size_t at = first_true(f, p + from, none ^ 0xffff);
-                        if (at < 32)
+                        if (at < 64)
                                 return from + at;
                 }
         }
         return from;
 }
 
-TARGET("avx2") static inline __m256i group_avx2(const struct find *f, size_t g, const __m256i low[3], const __m256i high[3])
-{
-        __m256i all = _mm256_set1_epi8(-1);
+struct halves_avx2 {
+        __m256i low[FIND_SHAPE_BYTES], high[FIND_SHAPE_BYTES];
+};
 
-        for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
-                __m256i l = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)f->low[g][at])), low[at]);
-                __m256i h = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)f->high[g][at])), high[at]);
-                all = _mm256_and_si256(all, _mm256_and_si256(l, h));
-        }
-        return all;
-}
-
-TARGET("avx2") static size_t find_avx2(const struct find *f, const uint8_t *p, size_t from, size_t end)
+TARGET("avx2") static inline struct halves_avx2 halves_load(const uint8_t *p)
 {
         const __m256i nibble = _mm256_set1_epi8(15);
+        struct halves_avx2 h;
 
-        for (; end - from >= 32; from += 32) {
-                __m256i low[FIND_SHAPE_BYTES], high[FIND_SHAPE_BYTES], any = _mm256_setzero_si256();
-                for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
-                        __m256i x = _mm256_loadu_si256((const void *)(p + from + at));
-                        low[at] = _mm256_and_si256(x, nibble);
-                        high[at] = _mm256_and_si256(_mm256_srli_epi16(x, 4), nibble);
+        UNROLLED
+        for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
+                __m256i x = _mm256_loadu_si256((const void *)(p + at));
+                h.low[at] = _mm256_and_si256(x, nibble);
+                h.high[at] = _mm256_and_si256(_mm256_srli_epi16(x, 4), nibble);
+        }
+        return h;
+}
+
+/* Two blocks at once: a table that was loaded serves both. */
+TARGET("avx2") static size_t find_avx2(const struct find *f, const uint8_t *p, size_t from, size_t end)
+{
+        const __m256i zero = _mm256_setzero_si256();
+
+        for (; end - from >= 64; from += 64) {
+                struct halves_avx2 a = halves_load(p + from), b = halves_load(p + from + 32);
+                __m256i any_a = zero, any_b = zero;
+                UNROLLED
+                for (size_t g = 0; g < FIND_GROUPS; g++) {
+                        __m256i all_a = _mm256_set1_epi8(-1), all_b = all_a;
+                        UNROLLED
+                        for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
+                                __m256i low = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)f->low[g][at]));
+                                __m256i high = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)f->high[g][at]));
+                                all_a = _mm256_and_si256(all_a, _mm256_and_si256(_mm256_shuffle_epi8(low, a.low[at]), _mm256_shuffle_epi8(high, a.high[at])));
+                                all_b = _mm256_and_si256(all_b, _mm256_and_si256(_mm256_shuffle_epi8(low, b.low[at]), _mm256_shuffle_epi8(high, b.high[at])));
+                        }
+                        any_a = _mm256_or_si256(any_a, all_a);
+                        any_b = _mm256_or_si256(any_b, all_b);
                 }
-                for (size_t g = 0; g < FIND_GROUPS; g++)
-                        any = _mm256_or_si256(any, group_avx2(f, g, low, high));
-                uint32_t none = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(any, _mm256_setzero_si256()));
-                if (none != UINT32_MAX) {
+                uint64_t none = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(any_a, zero));
+                none |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(any_b, zero)) << 32;
+                if (none != UINT64_MAX) {
                         size_t at = first_true(f, p + from, ~none);
-                        if (at < 32)
+                        if (at < 64)
                                 return from + at;
                 }
         }

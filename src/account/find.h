@@ -23,8 +23,9 @@ struct find {
 };
 
 void find_init(struct find *f);
-/* Shapes of one bucket are merged, set by set: the bucket then matches a little more than each of them. */
-void find_add(struct find *f, unsigned bucket, const struct byte_set shape[FIND_SHAPE_BYTES]);
+/* There are fewer buckets than shapes may be added: a shape joins those with which it makes the fewest false candidates. A bucket matches whatever its shapes match set by
+ * set. So add the rare and narrow ones last, and give a set that spreads over the high halves of bytes in parts. */
+void find_add(struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES]);
 /* The first position at or behind `from` at which a shape begins, or the first position too near the end to tell (fewer than FIND_SHAPE_BYTES bytes are left). */
 size_t find_next(const struct find *f, struct slice text, size_t from);
 

@@ -42,7 +42,7 @@ struct token_set {
         struct find find;
         struct spelling spellings[SPELLINGS_MAX];
         size_t spelling_count;
-        uint32_t begins[256]; /* which spellings begin with this character */
+        uint32_t first[256], second[256]; /* which spellings have this character there */
         size_t count;
         struct core cores[PLACEHOLDERS_MAX]; /* sorted */
 };
@@ -104,22 +104,19 @@ static void spelling_sets(const struct spelling *s, struct byte_set sets[FIND_SH
         }
 }
 
-/* Shapes in which an escape or a line break stands among the first characters; see unit.h for what may follow them. */
-static void find_add_escapes(struct find *f, const struct byte_set *first, const struct byte_set *second)
+static struct byte_set set_of(const char *chars)
 {
-        struct byte_set breaks = { 0 }, odd = { 0 }, behind_odd = { 0 }, percent = { 0 }, hex = { 0 }, any, u = { 0 }, zero = { 0 }, backslash = { 0 }, high = { 0 }, low = { 0 };
+        struct byte_set s = { 0 };
 
-        byte_set_add_all(&any);
-        byte_set_add_text(&breaks, "\r\n");
-        byte_set_add_text(&odd, "=\\");
-        byte_set_add_text(&behind_odd, "\r\nrnu\\%"); /* no marker has any of the others in it */
-        byte_set_add_text(&percent, "%");
-        byte_set_add_text(&hex, "0123456789abcdefABCDEF");
-        byte_set_add_text(&backslash, "\\");
-        byte_set_add_text(&u, "u");
-        byte_set_add_text(&zero, "0");
-        byte_set_add_text(&high, "25"); /* %25: twice; %5C: JSON percent-encoded */
-        byte_set_add_text(&low, "5cC");
+        byte_set_add_text(&s, chars);
+        return s;
+}
+
+/* Shapes in which an escape stands first: percent-encoded, once or twice (%25) or of JSON (%5C), or JSON's. */
+static void find_add_escaped(struct find *f, const struct byte_set *first)
+{
+        struct byte_set high = set_of("25"), low = set_of("5cC");
+
         for (unsigned c = 0; c < 128; c++) {
                 if (!byte_set_has(first, (uint8_t)c))
                         continue;
@@ -128,20 +125,59 @@ static void find_add_escapes(struct find *f, const struct byte_set *first, const
                 if ((c & 15) > 9)
                         byte_set_add(&low, (uint8_t)(hex_chars[c & 15] & 0xdf));
         }
-        find_add(f, 0, (struct byte_set[]){ *first, breaks, any });
-        find_add(f, 1, (struct byte_set[]){ *first, odd, behind_odd });
-        find_add(f, 2, (struct byte_set[]){ *first, percent, hex });
-        find_add(f, 3, (struct byte_set[]){ *first, *second, breaks });
-        find_add(f, 4, (struct byte_set[]){ *first, *second, odd });
-        find_add(f, 5, (struct byte_set[]){ *first, *second, percent });
-        find_add(f, 6, (struct byte_set[]){ percent, high, low });
-        find_add(f, 7, (struct byte_set[]){ backslash, u, zero });
+        find_add(f, (struct byte_set[]){ set_of("%"), high, low });
+        find_add(f, (struct byte_set[]){ set_of("\\"), set_of("u"), set_of("0") });
+}
+
+/* Shapes in which an escape or a line break stands second or third; see unit.h for what may follow them. No marker has any other escape in it.
+ * first, second: the characters of some spellings, with little variety in the high halves. */
+static void find_add_broken(struct find *f, const struct byte_set *first, const struct byte_set *second)
+{
+        const struct byte_set breaks = set_of("\r\n"), odd = set_of("=\\"), behind_odd = set_of("\r\nrnu\\%"), either = set_of("\r\n=\\");
+        struct byte_set any;
+
+        byte_set_add_all(&any);
+        find_add(f, (struct byte_set[]){ *first, breaks, any });
+        find_add(f, (struct byte_set[]){ *first, odd, behind_odd });
+        find_add(f, (struct byte_set[]){ *first, *second, either });
+}
+
+static void set_join(struct byte_set *s, const struct byte_set *other)
+{
+        for (size_t word = 0; word < 4; word++)
+                s->bits[word] |= other->bits[word];
+}
+
+/* Shapes of all spellings; in parts by the high half of the first character. */
+static void find_add_spellings(struct find *f, struct byte_set sets[][FIND_SHAPE_BYTES], const struct spelling *spellings, size_t count)
+{
+        static const unsigned parts[][2] = { { 3, 3 }, { 4, 4 }, { 5, 5 }, { 6, 7 } };
+        struct byte_set all_first = { 0 }, all_second = { 0 };
+
+        for (size_t part = 0; part < sizeof(parts) / sizeof(parts[0]); part++) {
+                struct byte_set first = { 0 }, second = { 0 };
+                for (size_t i = 0; i < count; i++) {
+                        unsigned half = spellings[i].text[0] >> 4;
+                        if (half < parts[part][0] || half > parts[part][1])
+                                continue;
+                        set_join(&first, &sets[i][0]);
+                        set_join(&second, &sets[i][1]);
+                }
+                find_add_broken(f, &first, &second);
+                set_join(&all_first, &first);
+                set_join(&all_second, &second);
+        }
+        find_add(f, (struct byte_set[]){ all_first, set_of("%"), set_of("0123456789abcdefABCDEF") });
+        find_add(f, (struct byte_set[]){ all_first, all_second, set_of("%") });
+        find_add_escaped(f, &all_first);
+        for (size_t i = 0; i < count; i++)
+                find_add(f, sets[i]);
 }
 
 struct token_set *token_set_new(void)
 {
         struct token_set *t = calloc(1, sizeof(*t));
-        struct byte_set first = { 0 }, second = { 0 };
+        struct byte_set sets[SPELLINGS_MAX][FIND_SHAPE_BYTES] = { 0 };
 
         if (!t)
                 return NULL;
@@ -151,18 +187,13 @@ struct token_set *token_set_new(void)
         for (size_t i = 1, once = t->spelling_count; i < once; i++)
                 spelling_add_all(t, &t->spellings[i]);
         for (size_t i = 0; i < t->spelling_count; i++) {
-                struct byte_set sets[FIND_SHAPE_BYTES] = { 0 };
-                spelling_sets(&t->spellings[i], sets);
-                find_add(&t->find, 8 + (unsigned)i % (FIND_BUCKETS - 8), sets);
-                for (unsigned c = 0; c < 256; c++)
-                        if (byte_set_has(&sets[0], (uint8_t)c))
-                                t->begins[c] |= UINT32_C(1) << i;
-                for (size_t word = 0; word < 4; word++) {
-                        first.bits[word] |= sets[0].bits[word];
-                        second.bits[word] |= sets[1].bits[word];
+                spelling_sets(&t->spellings[i], sets[i]);
+                for (unsigned c = 0; c < 256; c++) {
+                        t->first[c] |= (uint32_t)byte_set_has(&sets[i][0], (uint8_t)c) << i;
+                        t->second[c] |= (uint32_t)byte_set_has(&sets[i][1], (uint8_t)c) << i;
                 }
         }
-        find_add_escapes(&t->find, &first, &second);
+        find_add_spellings(&t->find, sets, t->spellings, t->spelling_count);
         return t;
 }
 
@@ -437,20 +468,38 @@ static enum answer decide_spelling(const struct token_set *set, struct reader *r
         return ANSWER_HIT;
 }
 
+/* Which spellings may begin at `at`, by their first two characters. */
+static uint32_t spellings_at(const struct token_set *set, struct slice text, size_t at, bool last, enum unit_status *status)
+{
+        struct unit u;
+        uint32_t which;
+        size_t from = at;
+
+        *status = unit_read(text, at, last, &u);
+        if (*status != UNIT_OK)
+                return 0;
+        which = set->first[u.value];
+        at += u.n;
+        while (which && unit_read(text, at, last, &u) == UNIT_OK && at - from <= BREAK_BYTES_MAX) {
+                if (!u.line_break && u.value != ' ' && u.value != '\t')
+                        return which & set->second[u.value];
+                at += u.n;
+        }
+        return which;
+}
+
 /* Does a placeholder begin at `at`? */
 static enum answer decide(const struct token_set *set, struct slice text, size_t at, bool last, struct decision *d)
 {
         enum answer answer = ANSWER_NO;
         struct decision one;
-        struct unit u;
-        enum unit_status status = unit_read(text, at, last, &u);
+        enum unit_status status;
+        uint32_t which = spellings_at(set, text, at, last, &status);
 
         d->hold = NOWHERE;
         if (status == UNIT_MORE)
                 return ANSWER_MORE;
-        if (status == UNIT_END)
-                return ANSWER_NO;
-        for (uint32_t which = set->begins[u.value]; which; which &= which - 1) {
+        for (; which; which &= which - 1) {
                 struct reader r;
                 reader_init(&r, text, at, last, &set->spellings[__builtin_ctz(which)]);
                 switch (decide_spelling(set, &r, &one)) {

@@ -1,0 +1,249 @@
+/* Figures of the tripwire's eye: bytes a second of one core over bodies without a hit, one line a corpus and kernel, the best of several rounds; then false alarms in a
+ * million generated requests. The bodies go through scan_step in pieces of 64 KiB, as at a door. */
+#include <stdio.h>
+#include <time.h>
+
+#include "account/find.h"
+#include "scan_test.h"
+
+enum { CORPUS_BYTES = 32 * 1024 * 1024, PIECE_BYTES = 64 * 1024, ROUNDS = 5, REQUESTS = 1000000 };
+
+static uint64_t random_state = 88172645463325252u;
+static uint32_t random_u32(void)
+{
+        random_state ^= random_state << 13;
+        random_state ^= random_state >> 7;
+        random_state ^= random_state << 17;
+        return (uint32_t)(random_state >> 16);
+}
+static uint32_t below(uint32_t n) { return (uint32_t)((uint64_t)random_u32() * n >> 32); }
+
+static double now_s(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* The last eight are for the false alarms only: no text has the marker in every tenth word. */
+static const char *const words[] = { "the",   "web",    "submit", "library", "algorithm", "club", "arm",  "norm",   "return", "if",      "function", "value", "user",   "request", "of",
+                                     "string", "a",      "to",     "and",     "job",       "stub", "form", "perform", "in",     "with",    "token",    "model", "agent",  "header",  "GitHub",
+                                     "x86_64", "utf-8",  "static", "const",   "int",       "char", "size_t", "self",  "import", "struct",  "Biomarker", "brm",  "6272",   "62.72",   "icm",
+                                     "Jyb",   "YnJ",    "0x62726d" };
+enum { WORDS = sizeof(words) / sizeof(words[0]), WORDS_PLAIN = WORDS - 8 };
+static uint32_t words_used = WORDS_PLAIN;
+static const char *word(void) { return words[below(words_used)]; }
+
+static const char base64_chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static void add_base64(struct buf *out, size_t n, size_t line, const char *between)
+{
+        for (size_t i = 0; i < n; i++) {
+                if (line && i && i % line == 0)
+                        buf_add_str(out, between);
+                buf_add(out, base64_chars + below(64), 1);
+        }
+}
+
+/* A line of a program, as an agent quotes it; `quote` and `end` as the text around it spells them. */
+static void add_line(struct buf *out, const char *quote, const char *end)
+{
+        for (uint32_t i = below(8) * 4; i; i--)
+                buf_add(out, " ", 1);
+        for (uint32_t i = 1 + below(7); i; i--)
+                buf_addf(out, below(6) ? "%s " : "%s(", word());
+        if (below(3) == 0)
+                buf_addf(out, "%s%s %s%s, %u", quote, word(), word(), quote, below(100000));
+        buf_addf(out, ");%s", end);
+}
+
+static void add_chat(struct buf *out, size_t lines)
+{
+        buf_add_str(out, "{\"model\":\"some-model-4\",\"max_tokens\":32000,\"stream\":true,\"messages\":[");
+        for (int m = 0; m < 4; m++) {
+                buf_addf(out, "%s{\"role\":\"%s\",\"content\":[{\"type\":\"text\",\"text\":\"", m ? "," : "", m % 2 ? "assistant" : "user");
+                for (size_t i = 0; i < lines; i++)
+                        add_line(out, "\\\"", "\\n");
+                buf_add_str(out, "\"}]}");
+        }
+        buf_add_str(out, "]}");
+}
+
+static void corpus_chat(struct buf *out) { add_chat(out, 400); }
+static void corpus_base64(struct buf *out) { add_base64(out, 100000, 0, ""); }
+static void corpus_base64_lines(struct buf *out) { add_base64(out, 100000, 76, "\n"); }
+static void corpus_base64_json(struct buf *out) { add_base64(out, 100000, 60, "\\n"); }
+static void corpus_source(struct buf *out) { add_line(out, "\"", "\n"); }
+static void corpus_random(struct buf *out)
+{
+        uint32_t x = random_u32();
+        buf_add(out, &x, 4);
+}
+static void corpus_hex(struct buf *out) { buf_addf(out, "%08x%08x", random_u32(), random_u32()); }
+static void corpus_form(struct buf *out) { buf_addf(out, "%s=%s%%20%s%%3A%%2F%%2f%s%%22%%0A&", word(), word(), word(), word()); }
+static void corpus_unicode(struct buf *out)
+{
+        for (int i = 0; i < 20; i++)
+                buf_addf(out, "\\u%04x", 0x4e00 + below(0x2000));
+        buf_addf(out, " %s ", word());
+}
+
+struct corpus {
+        const char *name;
+        void (*make)(struct buf *out);
+        bool asked; /* the aim of 2 GB/s is for these */
+};
+static const struct corpus corpora[] = {
+        { "JSON chat bodies", corpus_chat, true },
+        { "base64 blob", corpus_base64, true },
+        { "base64, lines of 76", corpus_base64_lines, true },
+        { "source text", corpus_source, true },
+        { "random binary", corpus_random, true },
+        { "base64 in JSON, \\n at 60", corpus_base64_json, false },
+        { "hex", corpus_hex, false },
+        { "percent-encoded form", corpus_form, false },
+        { "JSON of \\uXXXX", corpus_unicode, false },
+};
+
+static void scan_all(const struct token_set *set, struct slice text)
+{
+        struct scan s;
+        struct scan_hit hit;
+        size_t at = 0;
+
+        scan_begin(&s, set);
+        while (at < text.n) {
+                struct slice held = slice_first(slice_skip(text, at), PIECE_BYTES);
+                bool found;
+                size_t clear = scan_step(&s, held, at + held.n == text.n, &found, &hit);
+                if (found) {
+                        printf("a hit at %zu\n", at + hit.at);
+                        exit(1);
+                }
+                scan_drop(&s, clear);
+                at += clear;
+        }
+}
+
+static double rate(const struct token_set *set, struct slice text)
+{
+        double best = 1e9;
+
+        for (int i = 0; i < ROUNDS; i++) {
+                double start = now_s(), took;
+                scan_all(set, text);
+                took = now_s() - start;
+                if (took < best)
+                        best = took;
+        }
+        return (double)text.n / best / 1e9;
+}
+
+static void bench_text(const struct token_set *set, const struct corpus *c, struct slice text)
+{
+        printf("scan, %-26s", c->name);
+        for (enum find_kernel k = FIND_PORTABLE; k < FIND_KERNEL_COUNT; k++)
+                if (find_kernel_use(k))
+                        printf("  %s %5.2f GB/s", find_kernel_name(k), rate(set, text));
+        printf("%s\n", c->asked ? "" : "   (no aim)");
+        find_kernel_use(FIND_AUTO);
+}
+
+static void bench_corpus(const struct token_set *set, const struct corpus *c)
+{
+        struct buf text;
+
+        buf_init(&text, 0);
+        while (buf_len(&text) < CORPUS_BYTES)
+                c->make(&text);
+        bench_text(set, c, buf_slice(&text));
+        buf_fini(&text);
+}
+
+/* One benign request: a path, headers, a body of one of several kinds. */
+static void make_request(struct buf *out)
+{
+        buf_addf(out, "POST /%s/%s?q=%s%%20%s&id=%08x HTTP/1.1\r\nhost: %s.example\r\nauthorization: Bearer ", word(), word(), word(), word(), random_u32(), word());
+        add_base64(out, 40 + below(40), 0, "");
+        buf_addf(out, "\r\nx-request-id: %08x-%04x\r\n\r\n", random_u32(), below(65536));
+        switch (below(6)) {
+        case 0: add_chat(out, 1 + below(6)); break;
+        case 1: add_base64(out, below(1500), 76, "\r\n"); break;
+        case 2:
+                for (uint32_t i = below(30); i; i--)
+                        corpus_form(out);
+                break;
+        case 3:
+                for (uint32_t i = below(200); i; i--)
+                        corpus_random(out);
+                break;
+        case 4:
+                for (uint32_t i = below(60); i; i--)
+                        corpus_hex(out);
+                break;
+        default:
+                /* What looks like a placeholder and is none of this workspace's. */
+                buf_addf(out, "{\"doc\": \"a placeholder looks like ghp_brm%s or brm-", word());
+                for (uint32_t i = below(30); i; i--)
+                        buf_addf(out, "%c", "abcdefghijklmnopqrstuvwxyz234567"[below(32)]);
+                buf_add_str(out, "\"}");
+        }
+}
+
+static void bench_alarms(const struct token_set *set)
+{
+        size_t alarms = 0, bytes = 0;
+        struct scan_hit hit;
+        struct buf text;
+
+        buf_init(&text, 0);
+        words_used = WORDS;
+        for (int i = 0; i < REQUESTS; i++) {
+                buf_clear(&text);
+                make_request(&text);
+                bytes += buf_len(&text);
+                alarms += scan_text(set, buf_slice(&text), &hit);
+        }
+        printf("false alarms in %d generated requests (%zu MB): %zu\n", REQUESTS, bytes / 1000000, alarms);
+        buf_fini(&text);
+}
+
+/* A file, over and over, until there is enough of it. */
+static void bench_file(const struct token_set *set, const char *path)
+{
+        struct corpus c = { .name = path };
+        struct buf text;
+        FILE *f = fopen(path, "rb");
+        uint8_t piece[4096];
+        size_t n;
+
+        if (!f)
+                return perror(path);
+        buf_init(&text, 0);
+        while (buf_len(&text) < CORPUS_BYTES) {
+                while ((n = fread(piece, 1, sizeof(piece), f)) > 0)
+                        buf_add(&text, piece, n);
+                if (buf_len(&text) == 0)
+                        break;
+                rewind(f);
+        }
+        fclose(f);
+        bench_text(set, &c, buf_slice(&text));
+        buf_fini(&text);
+}
+
+/* Files given are measured besides the generated bodies. */
+int main(int argc, char **argv)
+{
+        struct token_set *set = spelt_set();
+
+        if (!set)
+                return 1;
+        for (size_t i = 0; i < sizeof(corpora) / sizeof(corpora[0]); i++)
+                bench_corpus(set, &corpora[i]);
+        for (int i = 1; i < argc; i++)
+                bench_file(set, argv[i]);
+        bench_alarms(set);
+        token_set_free(set);
+        return 0;
+}
