@@ -1,0 +1,63 @@
+/* A guest's file of any content: writing it again changes nothing, and what was ours comes out again without a trace.
+ *
+ * Input: file, which kinds are bound, then the file. "@" is a placeholder. */
+#include "account/guest.h"
+#include "accounts.h"
+
+enum { BINDINGS = 5 };
+
+static int write_file(size_t i, const struct binding *b, size_t n, struct slice present, struct buf *out)
+{
+        const char *why = NULL;
+        int rc = guest_file(i, b, n, present, out, &why);
+
+        HOLDS((rc < 0) == (why != NULL));
+        HOLDS(rc == 1 || buf_len(out) == 0);
+        if (rc == 0)
+                buf_add_slice(out, present);
+        return rc;
+}
+
+/* But for the line end that had to be added, and an empty YAML that nothing could stand beside. */
+static bool same(struct slice a, struct slice b)
+{
+        if (b.n && b.p[b.n - 1] != '\n' && a.n == b.n + 1 && a.p[b.n] == '\n')
+                a.n--;
+        return slice_eq(a, b) || (a.n == 0 && slice_starts(b, SLICE_LIT("{}")));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+        static const enum account_kind kinds[BINDINGS] = { ACCOUNT_GITHUB, ACCOUNT_NPM, ACCOUNT_REGISTRY, ACCOUNT_MCP, ACCOUNT_BASIC };
+        struct slice in = slice_of(data, n), present;
+        struct fuzz_binding f[BINDINGS];
+        struct binding b[BINDINGS];
+        struct buf text, once, twice, without, never;
+        size_t file = fuzz_byte(&in) % 11, count = 0;
+        uint8_t bound = fuzz_byte(&in);
+
+        for (size_t i = 0; i < BINDINGS; i++) {
+                fuzz_bind(&f[i], i == 4 && bound & 32 ? ACCOUNT_CARGO : i == 4 && bound & 64 ? ACCOUNT_PYPI : kinds[i]);
+                if (bound >> i & 1)
+                        b[count++] = f[i].b;
+        }
+        buf_init(&text, 0);
+        buf_init(&once, 0);
+        buf_init(&twice, 0);
+        buf_init(&without, 0);
+        buf_init(&never, 0);
+        present = fuzz_fill(&text, in, count ? b[0].placeholder : f[0].b.placeholder);
+        if (write_file(file, b, count, present, &once) >= 0) {
+                HOLDS(write_file(file, b, count, buf_slice(&once), &twice) == 0);
+                HOLDS(write_file(file, NULL, 0, buf_slice(&once), &without) >= 0);
+                HOLDS(write_file(file, NULL, 0, present, &never) >= 0);
+                if (!strstr(guest_file_name(file), ".json"))
+                        HOLDS(same(buf_slice(&without), buf_slice(&never)));
+        }
+        buf_fini(&text);
+        buf_fini(&once);
+        buf_fini(&twice);
+        buf_fini(&without);
+        buf_fini(&never);
+        return 0;
+}
