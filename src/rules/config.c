@@ -253,6 +253,52 @@ static const struct workspace_entry *entry_of(const struct config *c, const stru
         return NULL;
 }
 
+static bool is_preset_rule(const struct workspace_entry *e, struct slice line)
+{
+        struct buf text;
+        bool same = false;
+
+        buf_init(&text, 0);
+        for (size_t i = e->rules.count - e->preset_count; !same && i < e->rules.count; i++) {
+                buf_clear(&text);
+                print_rule(&text, &e->rules.rules[i]);
+                same = slice_eq(buf_slice(&text), line);
+        }
+        buf_fini(&text);
+        return same;
+}
+
+static struct slice trimmed(struct slice s)
+{
+        while (s.n && strchr(" \t\r\n", s.p[0]) && s.p[0])
+                s = slice_skip(s, 1);
+        while (s.n && strchr(" \t\r\n", s.p[s.n - 1]) && s.p[s.n - 1])
+                s.n--;
+        return s;
+}
+
+void config_own_rules(const struct config *c, const struct config_workspace *w, struct slice rules, struct buf *out)
+{
+        const struct workspace_entry *e = entry_of(c, w);
+        size_t own = rules.n, after = rules.n, start;
+
+        /* From the last line up: a default, blank lines and the preset's, until a line is something else. */
+        for (size_t end = rules.n; e && e->preset_count && end; end = start) {
+                struct slice line;
+                for (start = end - 1; start && rules.p[start - 1] != '\n';)
+                        start--;
+                line = trimmed(slice_of(rules.p + start, end - start));
+                if (is_preset_rule(e, line))
+                        own = start;
+                else if (own == rules.n && slice_starts(line, SLICE_LIT("default ")))
+                        after = start;
+                else if (line.n)
+                        break;
+        }
+        buf_add_slice(out, slice_first(rules, own < after ? own : after));
+        buf_add_slice(out, slice_skip(rules, after));
+}
+
 /* A live edit says what the workspace says itself; its agent's rules stay behind it. */
 static bool add_preset(struct program *prog, const struct workspace_entry *e, struct diags *errors)
 {

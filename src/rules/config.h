@@ -126,6 +126,10 @@ int config_policy_text(const struct config *c, const struct config_workspace *w,
 struct policy *config_policy(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, struct diags *errors)
         __attribute__((warn_unused_result));
 
+/* Of rules as they were shown, with the agent preset's behind them: without the preset's lines at the end, so that a text that is written back does not pin
+ * what the preset says today. Lines that are not the preset's word for word, and what stands above such a line, stay byte for byte. */
+void config_own_rules(const struct config *c, const struct config_workspace *w, struct slice rules, struct buf *out);
+
 /* `text` with the inside of `workspace NAME { rules { … } }` replaced by `rules` (one a line, indented here), everything else byte for byte as it was;
  * a rules block is added when there is none. -1 with a diagnostic when the workspace is not in this text or the text does not parse. */
 int config_replace_rules(struct slice text, const char *file, struct slice workspace, struct slice rules, struct buf *out, struct diags *errors)

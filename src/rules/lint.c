@@ -109,13 +109,7 @@ static bool rule_has_port(const struct rule *r, unsigned port)
         return false;
 }
 
-struct lint {
-        const struct program *prog;
-        struct slice workspace; /* empty: of a policy alone */
-        struct diags *warnings;
-};
-
-__attribute__((format(printf, 3, 4))) static void warn(const struct lint *l, uint32_t at, const char *fmt, ...)
+void lint_warn(const struct lint *l, uint32_t at, const char *fmt, ...)
 {
         char text[sizeof(l->warnings->list[0].message)];
         va_list ap;
@@ -123,8 +117,8 @@ __attribute__((format(printf, 3, 4))) static void warn(const struct lint *l, uin
         va_start(ap, fmt);
         vsnprintf(text, sizeof(text), fmt, ap);
         va_end(ap);
-        if (l->workspace.n)
-                diag_at(l->prog, l->warnings, at, "warning: workspace %.*s: %s", SLICE_FMT(l->workspace), text);
+        if (l->workspace)
+                diag_at(l->prog, l->warnings, at, "warning: workspace %.*s: %s", SLICE_FMT(l->workspace->w.name), text);
         else
                 diag_at(l->prog, l->warnings, at, "warning: %s", text);
 }
@@ -134,18 +128,18 @@ static void lint_one(const struct lint *l, const struct rule *r, bool names_befo
         bool any = rule_has(r, TARGET_ANY);
 
         if (r->action == RULE_ALLOW && r->proto == PROTO_ANY && any)
-                warn(l, r->at, "`allow any any` lets everything out but UDP and private addresses");
+                lint_warn(l, r->at, "`allow any any` lets everything out but UDP and private addresses");
         else if (r->action == RULE_ALLOW && r->proto == PROTO_TCP && any)
-                warn(l, r->at, "this rule lets bytes out unseen to every name");
+                lint_warn(l, r->at, "this rule lets bytes out unseen to every name");
         else if (r->action == RULE_ALLOW && r->proto == PROTO_TCP && (rule_has_port(r, 443) || rule_has_port(r, 80)))
-                warn(l, r->at, "a `tcp` rule on a web port passes requests unseen; `web` would look at them");
+                lint_warn(l, r->at, "a `tcp` rule on a web port passes requests unseen; `web` would look at them");
         if (r->action == RULE_ALLOW && r->proto == PROTO_UDP && rule_has_port(r, 53))
-                warn(l, r->at, "DNS to a foreign server is a way out for data; names are answered by the gate");
+                lint_warn(l, r->at, "DNS to a foreign server is a way out for data; names are answered by the gate");
         if (r->action == RULE_DENY && rule_has(r, TARGET_CIDR) && names_before)
-                warn(l, r->at, "this deny by address does not stop names that rules above it allow: put it first");
+                lint_warn(l, r->at, "this deny by address does not stop names that rules above it allow: put it first");
         for (size_t i = 0; i < r->method_count; i++)
                 if (slice_is(r->methods[i], "TRACE") && r->action == RULE_ALLOW)
-                        warn(l, r->at, "TRACE shows a request's fields to whoever reads the answer");
+                        lint_warn(l, r->at, "TRACE shows a request's fields to whoever reads the answer");
 }
 
 static void lint_ruleset(const struct lint *l, const struct ruleset *rs)
@@ -162,7 +156,7 @@ static void lint_ruleset(const struct lint *l, const struct ruleset *rs)
                                 continue;
                         buf_init(&text, 0);
                         print_rule(&text, &rs->rules[j]);
-                        warn(l, r->at, "this rule is never reached: `%.*s` comes first", (int)(buf_len(&text) < 200 ? buf_len(&text) : 200),
+                        lint_warn(l, r->at, "this rule is never reached: `%.*s` comes first", (int)(buf_len(&text) < 200 ? buf_len(&text) : 200),
                                 (const char *)buf_slice(&text).p);
                         buf_fini(&text);
                         break;
@@ -171,19 +165,30 @@ static void lint_ruleset(const struct lint *l, const struct ruleset *rs)
                         names_before = true;
         }
         if (rs->default_allow)
-                warn(l, l->workspace.n ? rs->at : UINT32_MAX, "`default allow` lets out to every public address what no rule denies");
+                lint_warn(l, l->workspace ? rs->at : UINT32_MAX, "`default allow` lets out to every public address what no rule denies");
 }
 
 void policy_lint(const struct policy *p, struct diags *warnings)
 {
-        lint_ruleset(&(struct lint){ .prog = &p->prog, .warnings = warnings }, &p->prog.rules);
+        struct lint l = { .prog = &p->prog, .warnings = warnings };
+
+        for (size_t i = 0; i < p->prog.credential_count && i < RULES_BOUND_MAX; i++)
+                l.bound[l.bound_count++] = &p->prog.credentials[i].c;
+        lint_ruleset(&l, &p->prog.rules);
+        lint_accounts(&l, &p->prog.rules);
 }
 
 void config_lint(const struct config *c, const struct config_workspace *w, struct diags *warnings)
 {
         const struct program *prog = config_program(c);
 
-        for (size_t i = 0; i < prog->workspace_count; i++)
-                if (&prog->workspaces[i].w == w)
-                        lint_ruleset(&(struct lint){ prog, w->name, warnings }, &prog->workspaces[i].rules);
+        for (size_t i = 0; i < prog->workspace_count; i++) {
+                struct lint l = { .prog = prog, .workspace = &prog->workspaces[i], .warnings = warnings };
+                if (&prog->workspaces[i].w != w)
+                        continue;
+                for (size_t j = 0; j < w->credential_count && j < RULES_BOUND_MAX; j++)
+                        l.bound[l.bound_count++] = w->credentials[j];
+                lint_ruleset(&l, &prog->workspaces[i].rules);
+                lint_accounts(&l, &prog->workspaces[i].rules);
+        }
 }

@@ -257,6 +257,17 @@ enum hold { HOLD_NO, HOLD_UNSURE, HOLD_YES };
 /* Do the rule's limits hold for the request? *which and *why say which did not. *max_body: to be enforced while streaming. */
 enum hold limits_hold(const struct rule *r, const struct policy_request_query *q, enum policy_limit *which, enum reason *why, int64_t *max_body);
 
+/* lint.c, lint_account.c */
+struct lint {
+        const struct program *prog;
+        const struct workspace_entry *workspace; /* NULL: of a policy alone */
+        struct diags *warnings;
+        const struct config_credential *bound[RULES_BOUND_MAX];
+        size_t bound_count;
+};
+void lint_warn(const struct lint *l, uint32_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void lint_accounts(const struct lint *l, const struct ruleset *rs);
+
 /* ---- compiled policy (index.c, match.c) -------------------------------------------------------------------------------------- */
 
 #define INDEX_NONE UINT32_MAX
