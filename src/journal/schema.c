@@ -43,6 +43,15 @@ struct slice schema_blob(sqlite3_stmt *s, int column)
         return slice_of(p, p && n > 0 ? (size_t)n : 0);
 }
 
+static int schema_unreadable(sqlite3 *db, struct err *err)
+{
+        int code = sqlite3_errcode(db) & 0xff;
+
+        if (code != SQLITE_CORRUPT && code != SQLITE_NOTADB)
+                return schema_fail(db, err, "cannot read journal.db");
+        return err_set(err, "journal.db is damaged (%s): put it back from a backup, or move journal.* away to begin a new journal", sqlite3_errmsg(db));
+}
+
 /* One number from a PRAGMA; -1 on failure. */
 static int64_t pragma_number(sqlite3 *db, const char *sql)
 {
@@ -62,7 +71,7 @@ static int check_version(sqlite3 *db, enum schema_mode mode, struct err *err)
         int64_t app = pragma_number(db, "PRAGMA application_id"), version = pragma_number(db, "PRAGMA user_version");
 
         if (app < 0 || version < 0)
-                return schema_fail(db, err, "cannot read journal.db");
+                return schema_unreadable(db, err);
         if (app == 0 && version == 0 && pragma_number(db, "SELECT count(*) FROM sqlite_schema") == 0) {
                 if (mode != SCHEMA_CREATE)
                         return err_set(err, "no journal yet");

@@ -214,8 +214,6 @@ static int load_head(struct walk *w, struct err *err)
 
 static int open_walk(struct walk *w, struct err *err)
 {
-        if (load_head(w, err) < 0)
-                return -1;
         if (sqlite3_exec(w->r->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
                 return schema_fail(w->r->db, err, "read");
         return schema_prepare(w->r->db,
@@ -228,22 +226,40 @@ static int open_walk(struct walk *w, struct err *err)
                        : 0;
 }
 
+/* A file that is damaged is what verify is asked about: it ends the walk, not the report. Anything else (no memory, no right to read) says nothing of it. */
+static bool is_damage(sqlite3 *db)
+{
+        int code = sqlite3_errcode(db) & 0xff;
+
+        return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_ERROR; /* ERROR: a table or a column is not there */
+}
+
+static int walk(struct walk *w, struct err *err)
+{
+        struct err why = ERR_INIT;
+
+        if (open_walk(w, &why) < 0) {
+                if (!is_damage(w->r->db))
+                        return err_set(err, "%s", why.text);
+                found(w, 0, "journal.db is damaged and cannot be read: %s", why.text);
+                return 0;
+        }
+        check_database(w);
+        if (walk_all(w, &why) == 0)
+                return 0;
+        if (!w->result.findings && !is_damage(w->r->db))
+                return err_set(err, "%s", why.text);
+        found(w, w->at.seq + 1, "behind record %" PRIu64 " nothing can be read: %s", w->at.seq, why.text);
+        return 0;
+}
+
 int reader_verify(struct reader *r, finding_fn *fn, void *ctx, struct verify_result *out, struct err *err)
 {
         struct walk w = { .r = r, .fn = fn, .ctx = ctx };
-        int rc = open_walk(&w, err);
+        int rc = load_head(&w, err);
 
-        if (rc == 0) {
-                struct err walk_err = ERR_INIT;
-
-                check_database(&w);
-                /* Where a damaged page ends the walk, that is a finding and not the end of the report. */
-                rc = walk_all(&w, &walk_err);
-                if (rc < 0 && w.result.findings)
-                        found(&w, w.at.seq + 1, "behind record %" PRIu64 " nothing can be read: %s", w.at.seq, walk_err.text), rc = 0;
-                else if (rc < 0)
-                        err_set(err, "%s", walk_err.text);
-        }
+        if (rc == 0)
+                rc = walk(&w, err);
         if (rc == 0) {
                 walk_end(&w);
                 *out = w.result;

@@ -125,7 +125,15 @@ def test_files_removed_rolled_back_or_broken(w):
         data = (w.state / "journal.db").read_bytes()
         at = data.index(b"row-7")
         (w.state / "journal.db").write_bytes(data[:at] + b"row-X" + data[at + 5:])
-    cases = {"database removed": lambda: (w.state / "journal.db").unlink(), "head removed": lambda: (w.state / "journal.head").unlink(), "database emptied": lambda: (w.state / "journal.db").write_bytes(b""),
+    def zeros(count):
+        data = (w.state / "journal.db").read_bytes()
+        at = data.index(b"row-7")
+        at -= at % 4096 if count > 40 else 20
+        (w.state / "journal.db").write_bytes(data[:at] + bytes(count) + data[at + count:])
+
+    def stub():
+        (w.state / "journal.db").write_bytes((w.state / "journal.db").read_bytes()[:1000])
+    cases = {"forty zeros": lambda: zeros(40), "a page of zeros": lambda: zeros(4096), "its first page cut short": stub, "database removed": lambda: (w.state / "journal.db").unlink(), "head removed": lambda: (w.state / "journal.head").unlink(), "database emptied": lambda: (w.state / "journal.db").write_bytes(b""),
              "head emptied": lambda: (w.state / "journal.head").write_bytes(b""), "key changed": lambda: (w.state / "journal.key").write_bytes(os.urandom((w.state / "journal.key").stat().st_size)),
              "database cut": cut, "pages overwritten": flip, "garbage": lambda: (w.state / "journal.db").write_bytes(os.urandom(65536))}
     missed = []
@@ -136,6 +144,9 @@ def test_files_removed_rolled_back_or_broken(w):
         if p.returncode == 0:
             missed.append(name)
         assert "Traceback" not in p.stderr and p.returncode < 128, (name, p.returncode, p.stderr)
+        if name in ("database cut", "forty zeros", "a page of zeros", "its first page cut short"):
+            out = p.stdout + p.stderr
+            assert p.returncode == 1 and ("damaged" in out or "was changed" in out or "missing" in out) and "internal" not in out, (name, p.returncode, out)
     assert not missed, missed
     restore(w)
     # An older state put back whole, database and head together, is the user's own doing and not promised; the database alone is found.

@@ -217,12 +217,129 @@ static void foreign_key(void **state)
         refuses(p, "does not fit");
 }
 
+/* ---- a damaged file ---- */
+
+enum { WOUND_BYTES = 40 };
+
+static uint8_t *read_db(const struct place *p, size_t *n)
+{
+        char path[128];
+        FILE *f;
+        struct stat st;
+        uint8_t *bytes;
+
+        snprintf(path, sizeof(path), "%s/journal.db", p->state);
+        f = fopen(path, "r");
+        assert_non_null(f);
+        assert_int_equal(fstat(fileno(f), &st), 0);
+        *n = (size_t)st.st_size;
+        bytes = malloc(*n);
+        assert_int_equal(fread(bytes, 1, *n, f), *n);
+        fclose(f);
+        return bytes;
+}
+
+static void write_db(const struct place *p, const uint8_t *bytes, size_t n)
+{
+        char path[128];
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/journal.db", p->state);
+        f = fopen(path, "w");
+        assert_non_null(f);
+        assert_int_equal(fwrite(bytes, 1, n, f), n);
+        fclose(f);
+}
+
+/* All that a record is, read without verify; NULL when it cannot be read. */
+static char *contents(const struct place *p)
+{
+        char path[128], *all = NULL;
+        sqlite3 *db;
+        sqlite3_stmt *s;
+
+        snprintf(path, sizeof(path), "%s/journal.db", p->state);
+        if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+            sqlite3_prepare_v2(db, "SELECT group_concat(seq || ' ' || time_us || ' ' || workspace || ' ' || session || ' ' || class || hex(body) || hex(mac), x'0a') FROM record", -1, &s,
+                               NULL) == SQLITE_OK) {
+                if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0))
+                        all = strdup((const char *)sqlite3_column_text(s, 0));
+                sqlite3_finalize(s);
+        }
+        sqlite3_close(db);
+        return all;
+}
+
+/* What verify makes of the file as it is: 1 told as findings, -1 as an error with a reason, 0 nothing is said. */
+static int judged(const struct place *p)
+{
+        struct err err = ERR_INIT;
+        struct verify_result result = { 0 };
+        struct reader *r = reader_open(p->state, &err);
+        int rc = r ? reader_verify(r, NULL, NULL, &result, &err) : -1;
+
+        reader_close(r);
+        assert_true(rc == 0 || strlen(err.text) > 10);
+        if (rc < 0 && r) /* the file opened: what is wrong with it is a finding, and the report goes to its end */
+                fail_msg("verify gave up: %s", err.text);
+        return rc < 0 ? -1 : result.findings > 0;
+}
+
+/* Forty zero bytes anywhere: told, or nothing of any record is other than it was (free room, statistics). */
+static void zeros_anywhere(void **state)
+{
+        struct place *p = filled(state, 300);
+        size_t n, told = 0, harmless = 0;
+        uint8_t *good = read_db(p, &n), *bad = malloc(n);
+        char *was = contents(p);
+
+        assert_non_null(was);
+        for (size_t at = 0; at + WOUND_BYTES <= n; at += at < 400 ? 20 : 331) {
+                static const uint8_t zero[WOUND_BYTES];
+                char *now;
+
+                if (memcmp(good + at, zero, WOUND_BYTES) == 0)
+                        continue;
+                memcpy(bad, good, n);
+                memset(bad + at, 0, WOUND_BYTES);
+                write_db(p, bad, n);
+                if (judged(p) != 0) {
+                        told++;
+                        continue;
+                }
+                now = contents(p);
+                if (!now || strcmp(now, was) != 0)
+                        fail_msg("40 zero bytes at %zu of %zu change a record and nothing is said", at, n);
+                harmless++;
+                free(now);
+        }
+        assert_true(told > 100);
+        assert_true(harmless < told);
+        free(was);
+        free(bad);
+        free(good);
+}
+
+static void cut_anywhere(void **state)
+{
+        struct place *p = filled(state, 300);
+        size_t n;
+        uint8_t *good = read_db(p, &n);
+
+        for (size_t keep = 0; keep < n; keep += keep < 200 ? 10 : keep % 4096 == 0 ? 100 : keep % 4096 == 100 ? 1900 : 4096 - keep % 4096) {
+                write_db(p, good, keep);
+                if (judged(p) == 0)
+                        fail_msg("%zu of %zu bytes are left and nothing is said", keep, n);
+        }
+        free(good);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, place_setup, place_teardown)
                 T(whole), T(hands_are_seen), T(append_only), T(cut_tail_survives_reopening), T(power_cut), T(missing_head_is_told), T(removed_database_is_told),
-                T(keys_and_versions), T(foreign_key),
+                T(keys_and_versions), T(foreign_key), T(zeros_anywhere), T(cut_anywhere),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
