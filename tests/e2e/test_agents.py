@@ -100,6 +100,8 @@ def ask(w, name, variable=None, key=None, b=None, terminal=None):
     a, b = AGENTS[name], b or w.b
     if not a.installed():
         raise Skip(f"{name} is not installed: the npm registry was not reachable (tests/peers)")
+    if name == "gemini" and int(sh("node", "--version").stdout.strip(b"v").split(b".")[0]) < 20:
+        raise Skip("gemini needs node 20")
     b("workspace", "start", name)  # it may run already
     w.models.forget()
     mark, asked = w.sniffer.mark(), len(w.dns.queries)
@@ -280,3 +282,15 @@ def test_nothing_but_inference(w):
             codes = w.b.sh(name, lines, check=0).stdout.split()
             assert len(codes) == len(requests) and all(c in ("400", "403") for c in codes), list(zip(codes, requests))
         assert not w.models.seen(), w.models.seen()
+
+
+def test_presets(w):
+    """What is installed is what was tried here; a rule of the workspace's own comes first, and what it hides is said."""
+    b = Brome(w, "".join(f"workspace {n} {{ agent {n} }}\n" for n in AGENTS) + "workspace open { agent claude; rules { allow web any } }\n")
+    p = b("check", check=0)
+    said = p.stdout + p.stderr
+    assert said.count("warning") == said.count("workspace open: this rule is never reached") == 3, said
+    for request, verdict in (("POST https://api.anthropic.com/v1/messages?beta=true", "allow"), ("POST https://api.anthropic.com/v1/files", "refuse"),
+                             ("GET https://downloads.example/", "refuse")):
+        p = b("rules", "test", "claude", *request.split())
+        assert verdict in p.stdout, (request, p.stdout, p.stderr)
