@@ -15,12 +15,12 @@ static void check(const struct request *r, const struct chan_msg *msg)
         HOLDS(r->op > REQUEST_NONE && r->op < REQUEST_OP_COUNT && r->id >= 0);
         HOLDS(!r->workspace || request_name_ok(r->workspace));
         HOLDS(!r->name || request_name_ok(r->name));
-        HOLDS(r->text == -1 || (msg->fd_count && r->text == msg->fds[0]));
+        HOLDS(r->fd == -1 || (msg->fd_count && r->fd == msg->fds[0]));
         HOLDS(r->rows >= 0 && r->rows <= 65535 && r->cols >= 0 && r->cols <= 65535 && r->base_generation >= -1);
         if (r->op == REQUEST_EXEC)
                 HOLDS(r->workspace && json_array_size(r->argv) > 0 && json_is_string(json_array_get(r->argv, 0)));
         if (r->op == REQUEST_RULES_SET || r->op == REQUEST_WORKSPACE_NEW)
-                HOLDS(r->text >= 0 && (r->workspace || r->name));
+                HOLDS(r->fd >= 0 && (r->workspace || r->name));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -4,10 +4,10 @@
 #include <string.h>
 
 static const struct request_row {
-        const char *op, *members;
-        int text;
+        const char *op, *members, *fd;
+        int fd_wanted;
 } request_rows[REQUEST_OP_COUNT] = {
-#define REQUEST(NAME, op, members, fd) [REQUEST_##NAME] = { op, members, fd },
+#define REQUEST(NAME, op, members, fd, wanted) [REQUEST_##NAME] = { op, members, fd, wanted },
 #include "control/requests.tbl"
 #undef REQUEST
 };
@@ -65,7 +65,7 @@ static int get_name(const char **out, const struct chan_msg *msg, const char *ke
         if (get_string(out, msg, key, err) < 0)
                 return -1;
         if (*out && !request_name_ok(*out))
-                return err_set(err, "%s is no workspace name: letters a-z, digits and '-', at most %d", key, REQUEST_NAME_BYTES - 1);
+                return err_set(err, "%s is no name: letters a-z, digits and '-', at most %d", key, REQUEST_NAME_BYTES - 1);
         return 0;
 }
 
@@ -121,7 +121,33 @@ static int check_proxy(struct request *r, const struct chan_msg *msg, struct err
         return get_string(&r->proxy, msg, "proxy", err) < 0 ? -1 : get_string(&r->no_proxy, msg, "no_proxy", err);
 }
 
-static int check_force(struct request *r, const struct chan_msg *msg, struct err *err) { return get_bool(&r->force, msg, "force", err); }
+static int check_force(struct request *r, const struct chan_msg *msg, struct err *err)
+{
+        return get_bool(&r->force, msg, "force", err) < 0 ? -1 : get_bool(&r->evidence, msg, "evidence", err);
+}
+
+static int check_continue(struct request *r, const struct chan_msg *msg, struct err *err) { return get_bool(&r->go_on, msg, "continue", err); }
+static int check_all(struct request *r, const struct chan_msg *msg, struct err *err) { return get_bool(&r->all, msg, "all", err); }
+static int check_credential(struct request *r, const struct chan_msg *msg, struct err *err) { return get_name(&r->credential, msg, "credential", err); }
+static int check_approval(struct request *r, const struct chan_msg *msg, struct err *err)
+{
+        return get_int(&r->approval, msg, "approval", 0, (1LL << 53), err);
+}
+
+static int check_term(struct request *r, const struct chan_msg *msg, struct err *err)
+{
+        return get_string(&r->term, msg, "for", err) < 0 ? -1 : get_int(&r->seen, msg, "seen", -1, (1LL << 31), err);
+}
+
+static int check_root(struct request *r, const struct chan_msg *msg, struct err *err)
+{
+        json_t *root = json_object_get(msg->body, "root");
+
+        if (root && !json_is_object(root))
+                return err_set(err, "root is no object");
+        r->root = root;
+        return 0;
+}
 static int check_generation(struct request *r, const struct chan_msg *msg, struct err *err)
 {
         return get_int(&r->base_generation, msg, "base_generation", -1, (1LL << 53), err);
@@ -135,6 +161,8 @@ static const struct {
         { 'w', check_workspace, "workspace" }, { 'n', check_name, "name" }, { 'a', check_argv, "argv" },  { 'c', check_cwd, "cwd" },
         { 'p', check_pty, "pty" },             { 'k', check_keep, "keep" }, { 'x', check_proxy, "proxy" }, { 'f', check_force, "force" },
         { 'g', check_generation, "base_generation" },
+        { 'o', check_continue, "continue" },   { 'r', check_credential, "credential" }, { 'd', check_approval, "approval" },
+        { 's', check_term, "for" },            { 'l', check_all, "all" },    { 'j', check_root, "root" },
 };
 
 static int check_members(struct request *r, const struct chan_msg *msg, const char *letters, struct err *err)
@@ -151,22 +179,22 @@ static int check_members(struct request *r, const struct chan_msg *msg, const ch
         return 0;
 }
 
-/* The first descriptor, when the message names it "text". */
-static int check_text(struct request *r, const struct chan_msg *msg, int wanted, struct err *err)
+/* The first descriptor, when the message names it as its row does. */
+static int check_fd(struct request *r, const struct chan_msg *msg, const struct request_row *row, struct err *err)
 {
         json_t *names = json_object_get(msg->body, "fds");
         const char *first = json_string_value(json_array_get(names, 0));
 
-        if (wanted && msg->fd_count >= 1 && first && strcmp(first, "text") == 0)
-                r->text = msg->fds[0];
-        if (wanted == 2 && r->text < 0)
-                return err_set(err, "%s needs the descriptor text", msg->op);
+        if (row->fd_wanted && msg->fd_count >= 1 && first && strcmp(first, row->fd) == 0)
+                r->fd = msg->fds[0];
+        if (row->fd_wanted == 2 && r->fd < 0)
+                return err_set(err, "%s needs the descriptor %s", msg->op, row->fd);
         return 0;
 }
 
 int request_parse(struct request *out, const struct chan_msg *msg, struct err *err)
 {
-        struct request r = { .text = -1, .base_generation = -1 };
+        struct request r = { .fd = -1, .base_generation = -1, .seen = -1 };
 
         *out = r;
         if (get_int(&r.id, msg, "id", 0, (1LL << 53), err) < 0)
@@ -178,7 +206,7 @@ int request_parse(struct request *out, const struct chan_msg *msg, struct err *e
         if (r.op == REQUEST_NONE)
                 return err_set(err, "this bromed does not know the request; restart it with 'brome daemon restart' after an update");
         out->op = r.op;
-        if (check_members(&r, msg, request_rows[r.op].members, err) < 0 || check_text(&r, msg, request_rows[r.op].text, err) < 0)
+        if (check_members(&r, msg, request_rows[r.op].members, err) < 0 || check_fd(&r, msg, &request_rows[r.op], err) < 0)
                 return -1;
         *out = r;
         return 0;

@@ -8,7 +8,7 @@
 
 enum request_op {
         REQUEST_NONE = 0,
-#define REQUEST(NAME, op, members, fd) REQUEST_##NAME,
+#define REQUEST(NAME, op, members, fd, wanted) REQUEST_##NAME,
 #include "control/requests.tbl"
 #undef REQUEST
         REQUEST_OP_COUNT
@@ -38,13 +38,18 @@ struct request {
         enum request_op op;
         long long id;
         const char *workspace;   /* a valid name, or NULL; borrowed from the message, as all strings here */
-        const char *name;        /* of workspace.new and .rm */
+        const char *name;        /* of workspace.new, .rm, .wipe, vault.put, .rm */
+        const char *credential;  /* a valid name, or NULL */
+        const char *term;        /* `for`, or NULL */
         const char *proxy, *no_proxy, *cwd; /* or NULL */
         json_t *argv, *env;      /* checked: strings without NUL, non-empty argv; borrowed */
-        bool pty, keep, rm, force;
+        json_t *root;            /* an object, or NULL; borrowed */
+        bool pty, keep, rm, force, evidence, all;
+        bool go_on;              /* `continue` */
         int rows, cols;
         long long base_generation; /* -1: absent */
-        int text;                /* descriptor `text`, or -1; borrowed: chan_take_fd when kept */
+        long long approval, seen; /* seen -1: absent */
+        int fd;                  /* the descriptor of its row in requests.tbl, or -1; borrowed: chan_take_fd(msg, 0) when kept */
 };
 
 /* Checks one message after the hello. 0; -1 with one line for the error answer: out->id and out->op are then set as far as they are known

@@ -566,7 +566,7 @@ static size_t allow_once(struct approvals *a, struct approval *ap, size_t seen, 
         k->used += released;
         /* Beyond what is kept: never shown, so never said yes to. */
         for (size_t i = ap->use_count; i-- > 0;)
-                if (ap->uses[i].request == APPROVAL_REQUESTS) {
+                if (i < ap->use_count && ap->uses[i].request == APPROVAL_REQUESTS) {
                         struct use_kept u = ap->uses[i];
 
                         ap->uses[i] = ap->uses[--ap->use_count];
@@ -668,8 +668,9 @@ int64_t approvals_due_ms(const struct approvals *a, int64_t now_ms)
 
 static void tick_approval(struct approvals *a, struct approval *ap, int64_t now_ms)
 {
+        /* An answer may bring a door's end, and with it fewer uses. */
         for (size_t n = ap->use_count; n-- > 0;)
-                if (ap->uses[n].due_ms <= now_ms) {
+                if (n < ap->use_count && ap->uses[n].due_ms <= now_ms) {
                         struct use_kept u = ap->uses[n];
 
                         ap->uses[n] = ap->uses[--ap->use_count];

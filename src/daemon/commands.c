@@ -3,11 +3,15 @@
 #include "base/esc.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "daemon/alerts.h"
 #include "daemon/bounds.h"
+#include "daemon/commands.h"
+#include "daemon/evidence.h"
 #include "daemon/record.h"
 #include "daemon/rules_set.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/trip.h"
 #include "daemon/workspace.h"
 #include "journal/journal.h"
 
@@ -16,9 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef void command_fn(struct daemon *d, const struct request *r, struct reply *reply);
-
-static void refuse_config(struct daemon *d, struct reply *reply, const struct diags *errors)
+void command_refuse_config(struct daemon *d, struct reply *reply, const struct diags *errors)
 {
         struct err err = ERR_INIT;
         json_t *e;
@@ -34,7 +36,7 @@ static void refuse_config(struct daemon *d, struct reply *reply, const struct di
 }
 
 /* The workspace that the request names; NULL when it was refused. */
-static struct workspace *named(struct daemon *d, const struct request *r, struct reply *reply)
+struct workspace *command_named(struct daemon *d, const struct request *r, struct reply *reply)
 {
         struct workspace *ws = r->workspace ? workspace_find(d, r->workspace) : NULL;
         char text[160];
@@ -64,12 +66,13 @@ static json_t *describe_short(const struct workspace *ws)
                          "generation", (json_int_t)ws->generation);
 }
 
-static void do_status(struct daemon *d, const struct request *r, struct reply *reply)
+static void do_status(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
         struct err why = ERR_INIT;
         bool writable = journal_writable(d->journal, &why);
         json_t *list = json_array();
 
+        (void)msg;
         (void)r;
         for (size_t i = 0; i < d->workspace_count; i++)
                 json_array_append_new(list, describe_short(d->workspaces[i]));
@@ -81,7 +84,7 @@ static void do_status(struct daemon *d, const struct request *r, struct reply *r
 }
 
 /* A text descriptor of a client. 0, or answered with an error. */
-static int read_text(struct daemon *d, struct reply *reply, int fd, struct buf *out)
+int command_text(struct daemon *d, struct reply *reply, int fd, struct buf *out)
 {
         struct err err = ERR_INIT;
 
@@ -104,11 +107,11 @@ static struct workspace *from_block(struct daemon *d, const struct request *r, s
         struct err err = ERR_INIT;
         struct buf block;
 
-        if (read_text(d, reply, r->text, &block) < 0)
+        if (command_text(d, reply, r->fd, &block) < 0)
                 return NULL;
         errors = (struct diags){ 0 };
         if (registry_block_name(d, buf_slice(&block), file, name, &settings, &errors) < 0) {
-                refuse_config(d, reply, &errors);
+                command_refuse_config(d, reply, &errors);
         } else if (r->name && strcmp(r->name, name) != 0) {
                 settings_drop(settings);
                 reply_error(d, reply, REQUEST_E_USAGE, "the block is about a workspace of another name");
@@ -125,13 +128,14 @@ static struct workspace *from_block(struct daemon *d, const struct request *r, s
         return ws;
 }
 
-static void do_open(struct daemon *d, const struct request *r, struct reply *reply)
+static void do_open(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
         struct session_options o = { .proxy = r->proxy, .no_proxy = r->no_proxy };
         enum request_error code;
         struct workspace *ws;
         struct err err = ERR_INIT;
 
+        (void)msg;
         if (d->stopping || d->refusing) {
                 struct err why = ERR_INIT;
 
@@ -140,9 +144,13 @@ static void do_open(struct daemon *d, const struct request *r, struct reply *rep
                 reply_error(d, reply, d->stopping ? REQUEST_E_STATE : REQUEST_E_JOURNAL, err.text);
                 return;
         }
-        ws = r->text >= 0 ? from_block(d, r, reply, "command-line", WS_THROW_AWAY) : named(d, r, reply);
+        ws = r->fd >= 0 ? from_block(d, r, reply, "command-line", WS_THROW_AWAY) : command_named(d, r, reply);
         if (!ws)
                 return;
+        if (ws->state == WS_COMPROMISED_REST) {
+                reply_error(d, reply, REQUEST_E_STATE, "the workspace is compromised, and nothing of it starts until you decide; 'brome alerts' says how");
+                return;
+        }
         if (workspace_busy(ws)) {
                 reply_error(d, reply, ws->state == WS_STOPPING ? REQUEST_E_STATE : REQUEST_E_EXISTS,
                             ws->state == WS_STOPPING ? "its last session is still ending; try again" : "it runs already; 'brome exec' runs a command in it");
@@ -161,30 +169,55 @@ static void do_open(struct daemon *d, const struct request *r, struct reply *rep
         }
 }
 
-static void do_close(struct daemon *d, const struct request *r, struct reply *reply)
+/* Stopped with the evidence, although it does not run: the decision that was still owed. */
+static void decide_at_rest(struct daemon *d, struct workspace *ws, struct reply *reply)
 {
-        struct workspace *ws = named(d, r, reply);
+        json_t *alert = alerts_open(d->alerts, ws->name);
+        uint64_t session = (uint64_t)json_integer_value(json_object_get(alert, "session"));
+        struct err err = ERR_INIT;
+        char folder[PATH_MAX];
 
-        if (ws && !workspace_busy(ws))
-                reply_error(d, reply, REQUEST_E_STATE, "the workspace does not run");
-        else if (ws)
-                session_close(ws, "closed by request", r->force, *reply);
+        if (evidence_save(ws, session, NULL, false, folder, &err) < 0 || trip_decide(ws, "stopped", &err) < 0) {
+                reply_error(d, reply, REQUEST_E_HOST, err.text);
+                return;
+        }
+        workspace_state(ws, WS_STOPPED, "stopped with the evidence");
+        reply_send(d, reply, json_pack("{s:s, s:s, s:s}", "op", "done", "reason", "stopped with the evidence", "evidence", folder), NULL, 0);
 }
 
-static void do_exec(struct daemon *d, const struct request *r, struct reply *reply)
+static void do_close(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
-        struct workspace *ws = named(d, r, reply);
+        struct workspace *ws = command_named(d, r, reply);
 
+        (void)msg;
+        if (!ws)
+                return;
+        if (ws->state == WS_COMPROMISED_REST && r->evidence) {
+                decide_at_rest(d, ws, reply);
+        } else if (!workspace_busy(ws)) {
+                reply_error(d, reply, REQUEST_E_STATE, "the workspace does not run");
+        } else {
+                ws->session->evidence = ws->session->evidence || r->evidence;
+                session_close(ws, "closed by request", r->force, *reply);
+        }
+}
+
+static void do_exec(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
+{
+        struct workspace *ws = command_named(d, r, reply);
+
+        (void)msg;
         if (ws)
                 session_exec(ws, r, *reply);
 }
 
-static void do_new(struct daemon *d, const struct request *r, struct reply *reply)
+static void do_new(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
         char file[PATH_MAX], folder[PATH_MAX];
         struct err err = ERR_INIT;
         struct workspace *ws;
 
+        (void)msg;
         snprintf(folder, sizeof(folder), "%.*s/workspaces/%s", PATH_MAX - 128, d->paths.state, r->name);
         snprintf(file, sizeof(file), "%.*s/workspace.conf", PATH_MAX - 32, folder);
         ws = from_block(d, r, reply, file, WS_FROM_STATE);
@@ -211,16 +244,19 @@ static void rm_answer(struct daemon *d, const struct workspace *ws, struct reply
         reply_send(d, reply, answer, NULL, 0);
 }
 
-static void do_rm(struct daemon *d, const struct request *r, struct reply *reply)
+static void do_rm(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
         struct request by_name = { .workspace = r->name };
-        struct workspace *ws = named(d, &by_name, reply);
+        struct workspace *ws = command_named(d, &by_name, reply);
         struct err err = ERR_INIT;
 
+        (void)msg;
         if (!ws)
                 return;
         if (workspace_busy(ws))
                 reply_error(d, reply, REQUEST_E_STATE, "the workspace runs; stop it first ('brome workspace stop')");
+        else if (ws->state == WS_COMPROMISED_REST)
+                reply_error(d, reply, REQUEST_E_STATE, "the workspace is compromised; decide first ('brome alerts'), 'brome workspace wipe' removes what is in it");
         else if (ws->origin == WS_FROM_CONFIG && access(ws->folder, F_OK) < 0)
                 reply_error(d, reply, REQUEST_E_STATE, "the workspace stands in the configuration and has nothing else; remove its block there");
         else if (registry_discard(d, ws->name, &err) < 0)
@@ -236,12 +272,13 @@ static void do_rm(struct daemon *d, const struct request *r, struct reply *reply
         }
 }
 
-static void do_describe(struct daemon *d, const struct request *r, struct reply *reply)
+static void do_describe(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
-        struct workspace *ws = named(d, r, reply);
+        struct workspace *ws = command_named(d, r, reply);
         struct buf rules;
         json_t *answer;
 
+        (void)msg;
         if (!ws)
                 return;
         buf_init(&rules, 0);
@@ -282,22 +319,24 @@ void commands_rules(struct workspace *ws, struct reply *reply, json_t *stats)
         buf_fini(&rules);
 }
 
-static void do_rules_show(struct daemon *d, const struct request *r, struct reply *reply)
+static void do_rules_show(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
-        struct workspace *ws = named(d, r, reply);
+        struct workspace *ws = command_named(d, r, reply);
 
+        (void)msg;
         if (ws)
                 session_stats(ws, *reply);
 }
 
-static void do_rules_set(struct daemon *d, const struct request *r, struct reply *reply)
+static void do_rules_set(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
         static struct diags errors;
-        struct workspace *ws = named(d, r, reply);
+        struct workspace *ws = command_named(d, r, reply);
         enum request_error code = REQUEST_E_CONFIG;
         struct err err = ERR_INIT;
         struct buf text;
 
+        (void)msg;
         if (!ws)
                 return;
         if (r->base_generation >= 0 && (uint64_t)r->base_generation != ws->generation) {
@@ -308,12 +347,12 @@ static void do_rules_set(struct daemon *d, const struct request *r, struct reply
                 reply_error(d, reply, REQUEST_E_STATE, "the workspace is being changed or ended just now; try again");
                 return;
         }
-        if (read_text(d, reply, r->text, &text) < 0)
+        if (command_text(d, reply, r->fd, &text) < 0)
                 return;
         errors = (struct diags){ 0 };
         if (rules_set(ws, buf_slice(&text), &errors, &code, &err) < 0) {
                 if (errors.count)
-                        refuse_config(d, reply, &errors);
+                        command_refuse_config(d, reply, &errors);
                 else
                         reply_error(d, reply, code, err.text);
         } else if (!(ws = workspace_find(d, r->workspace))) { /* the file was changed under our hands */
@@ -326,14 +365,15 @@ static void do_rules_set(struct daemon *d, const struct request *r, struct reply
         buf_fini(&text);
 }
 
-static void do_reload(struct daemon *d, const struct request *r, struct reply *reply)
+static void do_reload(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
         static struct diags errors;
 
+        (void)msg;
         (void)r;
         errors = (struct diags){ 0 };
         if (registry_load(d, &errors) < 0) {
-                refuse_config(d, reply, &errors);
+                command_refuse_config(d, reply, &errors);
                 return;
         }
         /* The rules may be the same and the CA files that they name others: a CA that was taken away must not go on counting. */
@@ -346,17 +386,43 @@ static void do_reload(struct daemon *d, const struct request *r, struct reply *r
         reply_done(d, reply);
 }
 
-static void do_freeze(struct daemon *d, const struct request *r, struct reply *reply)
+/* Out of `compromised`: only by the word continue. */
+static void do_continue(struct daemon *d, struct workspace *ws, struct reply *reply)
 {
-        struct workspace *ws = named(d, r, reply);
+        struct err err = ERR_INIT;
 
-        if (ws)
+        if (ws->session && (ws->session->freezing || ws->session->thawing || ws->session->thaw_after_change)) {
+                reply_error(d, reply, REQUEST_E_STATE, "the workspace is being stopped or continued just now; try again");
+        } else if (trip_continue(ws, &err) < 0) {
+                reply_error(d, reply, REQUEST_E_HOST, err.text);
+        } else if (ws->session) {
+                session_continue(ws->session, *reply);
+        } else {
+                workspace_state(ws, WS_STOPPED, "a person decided to continue");
+                reply_done(d, reply);
+        }
+}
+
+static void do_freeze(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
+{
+        struct workspace *ws = command_named(d, r, reply);
+        bool compromised = ws && (ws->state == WS_COMPROMISED || ws->state == WS_COMPROMISED_REST);
+
+        (void)msg;
+        if (!ws)
+                return;
+        if (r->op == REQUEST_THAW && compromised && r->go_on)
+                do_continue(d, ws, reply);
+        else if (r->op == REQUEST_THAW && compromised)
+                reply_error(d, reply, REQUEST_E_STATE, "the workspace is compromised: 'brome alerts' says what happened; then decide: thaw --continue, stop --save-evidence, or wipe");
+        else
                 session_freeze(ws, r->op == REQUEST_FREEZE, *reply);
 }
 
-static void do_stop(struct daemon *d, const struct request *r, struct reply *reply)
+static void do_stop(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
         (void)r;
+        (void)msg;
         if (d->stop_waits.client)
                 reply_done(d, &d->stop_waits);
         d->stop_waits = *reply;
@@ -377,13 +443,29 @@ static command_fn *const commands[REQUEST_OP_COUNT] = {
         [REQUEST_FREEZE] = do_freeze,
         [REQUEST_THAW] = do_freeze,
         [REQUEST_STOP] = do_stop,
+        [REQUEST_SESSION_NEEDS] = do_session_needs,
+        [REQUEST_WORKSPACE_WIPE] = do_workspace_wipe,
+        [REQUEST_SECRET_GIVE] = do_secret_give,
+        [REQUEST_VAULT] = do_vault,
+        [REQUEST_VAULT_CREATE] = do_vault_create,
+        [REQUEST_VAULT_UNLOCK] = do_vault_unlock,
+        [REQUEST_VAULT_LOCK] = do_vault_lock,
+        [REQUEST_VAULT_PUT] = do_vault_put,
+        [REQUEST_VAULT_RM] = do_vault_rm,
+        [REQUEST_CREDENTIALS] = do_credentials,
+        [REQUEST_ACCOUNTS] = do_accounts,
+        [REQUEST_APPROVALS] = do_approvals,
+        [REQUEST_APPROVALS_ALLOW] = do_approvals_answer,
+        [REQUEST_APPROVALS_DENY] = do_approvals_answer,
+        [REQUEST_APPROVALS_REVOKE] = do_approvals_answer,
+        [REQUEST_WATCH] = do_watch,
+        [REQUEST_ALERTS] = do_alerts,
 };
 
 void command_run(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply reply)
 {
-        (void)msg;
         MUST(commands[r->op]);
-        commands[r->op](d, r, &reply);
+        commands[r->op](d, r, msg, &reply);
 }
 
 void command_client_gone(struct daemon *d, uint64_t client)

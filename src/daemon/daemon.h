@@ -7,9 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct alerts;
+struct approvals;
 struct event;
 struct event_base;
 struct journal;
+struct secrets;
 struct server;
 struct settings;
 struct spawn;
@@ -32,6 +35,12 @@ struct daemon {
         struct journal *journal;
         struct event *flush, *retry; /* timers of record.c */
         bool refusing;               /* the journal cannot be written: doors were told */
+
+        char vault_path[PATH_MAX], alerts_path[PATH_MAX];
+        struct secrets *secrets;
+        struct alerts *alerts;
+        struct approvals *approvals;
+        struct event *approvals_timer; /* of consent.c */
 
         struct settings *settings;   /* the last good configuration */
         uint64_t settings_generation; /* counts successful loads */

@@ -7,11 +7,14 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/seal.h"
+#include "daemon/alerts.h"
 #include "daemon/bounds.h"
+#include "daemon/consent.h"
 #include "daemon/daemon.h"
 #include "daemon/leaf.h"
 #include "daemon/record.h"
 #include "daemon/sealing.h"
+#include "daemon/secrets.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/spawn.h"
@@ -170,6 +173,35 @@ static int open_settings(struct daemon *d, struct err *err)
         return err_set(err, "the configuration does not parse: %s", d->settings_error);
 }
 
+/* The secret of a credential is another one: its doors hold the old one. */
+static void on_secret_changed(void *ctx, struct slice credential)
+{
+        struct daemon *d = ctx;
+        char name[REQUEST_NAME_BYTES];
+
+        snprintf(name, sizeof(name), "%.*s", SLICE_FMT(credential));
+        for (size_t i = d->workspace_count; i-- > 0;)
+                if (d->workspaces[i]->session && d->workspaces[i]->state != WS_STOPPING)
+                        doors_end(d->workspaces[i]->session, credential.n ? name : NULL);
+}
+
+/* Secrets, approvals, alerts. More memory may be locked where the hard limit allows it. */
+static int open_accounts(struct daemon *d, struct err *err)
+{
+        struct rlimit locked;
+
+        if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur < locked.rlim_max) {
+                locked.rlim_cur = locked.rlim_max;
+                if (setrlimit(RLIMIT_MEMLOCK, &locked) < 0)
+                        log_info("little memory can be locked for secrets");
+        }
+        snprintf(d->vault_path, sizeof(d->vault_path), "%.*s/vault", PATH_MAX - 32, d->paths.state);
+        snprintf(d->alerts_path, sizeof(d->alerts_path), "%.*s/alerts.json", PATH_MAX - 32, d->paths.state);
+        d->secrets = secrets_new(d->base, d->vault_path, on_secret_changed, d, err);
+        d->alerts = alerts_new(d->alerts_path);
+        return d->secrets && d->alerts && consent_open(d) == 0 ? 0 : err_set(err, "out of memory");
+}
+
 /* Everything up to the loop, in this order. */
 static int open_all(struct daemon *d, const struct start_options *o, struct err *err)
 {
@@ -189,7 +221,7 @@ static int open_all(struct daemon *d, const struct start_options *o, struct err 
         d->spawn = spawn_new(d->base, spawn, &spawn_calls, d);
         if (!d->spawn)
                 return err_set(err, "out of memory");
-        if (open_journal(d, err) < 0 || open_settings(d, err) < 0)
+        if (open_journal(d, err) < 0 || open_accounts(d, err) < 0 || open_settings(d, err) < 0)
                 return -1;
         d->server = server_open(d, err);
         if (!d->server || sealing_apply(d, err) < 0)
@@ -215,6 +247,9 @@ static void close_all(struct daemon *d)
         for (size_t i = 0; i < 3; i++)
                 if (signal_events[i])
                         event_free(signal_events[i]);
+        consent_close(d);
+        alerts_free(d->alerts);
+        secrets_free(d->secrets);
         spawn_free(d->spawn);
         if (d->base)
                 event_base_free(d->base);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A bounded number of messages a turn, so that no program keeps the others waiting. */
@@ -28,7 +29,10 @@ static void on_read(evutil_socket_t fd, short what, void *ctx)
                         return;
                 if (rc < 0) {
                         program_hang_up(p);
-                        session_lost(ws, p, err.text);
+                        if (p->lost)
+                                p->lost(p, err.text);
+                        else
+                                session_lost(ws, p, err.text);
                         return;
                 }
                 if (!p->heard(p, &msg))
@@ -56,13 +60,21 @@ int program_start(struct daemon *d, struct program *p, const char *label)
 
 bool program_send(struct program *p, json_t *body, const int *fds, size_t fd_count)
 {
+        char why[128];
+
         if (p->fd < 0) {
                 json_decref(body);
                 return false;
         }
         if (chan_send(p->fd, body, fds, fd_count) == 0)
                 return true;
-        session_fail(p->session->ws, "%s does not take messages (%s)", p->call, strerror(errno));
+        snprintf(why, sizeof(why), "it does not take messages: %s", strerror(errno));
+        if (p->lost) {
+                program_hang_up(p);
+                p->lost(p, why);
+        } else {
+                session_fail(p->session->ws, "%s: %s", p->call, why);
+        }
         return false;
 }
 

@@ -12,11 +12,15 @@ struct program;
 /* Handles one message, whose descriptors it may take. False: illegal; the session is then failed. */
 typedef bool program_heard(struct program *p, struct chan_msg *msg);
 
+/* Its channel ended or takes nothing; called with the channel closed. */
+typedef void program_lost(struct program *p, const char *why);
+
 struct program {
         struct session *session;
         const char *name; /* as brome-spawn knows it, static */
         const char *call; /* for a person: "the inner door" */
         program_heard *heard;
+        program_lost *lost; /* NULL: its end is the session's */
         uint64_t id;  /* at brome-spawn; 0: never asked for */
         bool running; /* asked for, and its end not yet heard of */
         int fd;       /* -1: closed */
@@ -25,7 +29,7 @@ struct program {
 
 /* Asks for it. 0, or -1: nothing was started. */
 int program_start(struct daemon *d, struct program *p, const char *label) __attribute__((warn_unused_result));
-/* Sends; takes body. False when the program does not read or is gone: the session is then failed. */
+/* Sends; takes body. False when the program does not read or is gone: it is then lost, and the session failed unless `lost` says otherwise. */
 bool program_send(struct program *p, json_t *body, const int *fds, size_t fd_count);
 /* Ends the channel, by which the program ends. */
 void program_hang_up(struct program *p);

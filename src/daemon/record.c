@@ -4,6 +4,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/bounds.h"
+#include "daemon/doors.h"
+#include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/workspace.h"
 #include "journal/journal.h"
@@ -41,6 +43,20 @@ static void note(const struct workspace *ws, struct event_record *e)
                 log_error("workspace %s: a note could not be recorded: the journal is full or cannot be written", ws->name);
 }
 
+int record_note(struct daemon *d, const struct workspace *ws, const struct event_record *e, bool synced)
+{
+        struct journal_entry entry = { .workspace = ws ? slice_str(ws->name) : SLICE_EMPTY, .session = ws ? session_number(ws) : 0, .event = e };
+        int rc = -1;
+
+        if (!d->journal)
+                return -1;
+        rc = synced ? journal_append_sync(d->journal, &entry) : journal_append(d->journal, &entry);
+        arm(d);
+        if (rc < 0)
+                record_flush(d); /* says so, and lets the doors refuse */
+        return rc < 0 ? -1 : 0;
+}
+
 static void record_workspace(const struct workspace *ws, const char *subject, const char *detail)
 {
         struct event_record e;
@@ -57,6 +73,8 @@ void record_state(const struct workspace *ws)
         if (!workspace_busy(ws) && ws->daemon->journal)
                 journal_settle(ws->daemon->journal, slice_str(ws->name)); /* `brome run` lists the refusals now */
         record_workspace(ws, workspace_state_name(ws->state), ws->reason);
+        server_notice(ws->daemon, ws->name,
+                      json_pack("{s:s, s:s, s:s, s:s*}", "kind", "state", "workspace", ws->name, "state", workspace_state_name(ws->state), "reason", ws->reason));
 }
 
 void record_left_over(struct daemon *d, const char *name)
@@ -67,6 +85,7 @@ void record_left_over(struct daemon *d, const char *name)
         snprintf(gone.name, sizeof(gone.name), "%s", name);
         record_workspace(&gone, "stopped", "bromed ended unexpectedly, and the session with it");
 }
+void record_wiped(const struct workspace *ws) { record_workspace(ws, "wiped", "its home, layers, names, CA and placeholders are being deleted"); }
 void record_removed(const struct workspace *ws) { record_workspace(ws, "removed", "its folder is being deleted"); }
 
 void record_policy(const struct workspace *ws, const char *detail)
@@ -99,6 +118,8 @@ static void resume_doors(struct daemon *d)
 
                 for (size_t k = 0; s && k < SESSION_DOORS && d->workspaces[i]->session == s; k++)
                         record_door_resume(&s->events[k]);
+                if (s && d->workspaces[i]->session == s)
+                        doors_resume(s);
         }
 }
 
@@ -231,7 +252,10 @@ static void on_events(evutil_socket_t fd, short what, void *ctx)
                 return;
         }
         record_door_close(r);
-        session_events_ended(ws, name);
+        if (r->ended)
+                r->ended(r);
+        else
+                session_events_ended(ws, name);
 }
 
 int record_door_open(struct record_door *r, struct workspace *ws, const char *name, int fd)

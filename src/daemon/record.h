@@ -9,10 +9,14 @@
 /* A Workspace note: the state it came to, and why. */
 void record_state(const struct workspace *ws);
 void record_removed(const struct workspace *ws);
+void record_wiped(const struct workspace *ws);
 /* Of the session of `name` that ran when bromed ended without a word. */
 void record_left_over(struct daemon *d, const char *name);
 /* A Policy note. */
 void record_policy(const struct workspace *ws, const char *detail);
+/* A note of bromed's own about this workspace (may be NULL: of none). synced: on disk when it returns 0. -1: not recorded. */
+struct event_record;
+int record_note(struct daemon *d, const struct workspace *ws, const struct event_record *e, bool synced);
 
 /* Timers. 0 or -1. */
 int record_start(struct daemon *d);
@@ -27,6 +31,7 @@ struct record_door {
         int fd;           /* -1: none, or at its end */
         struct event *read;
         struct buf bytes;
+        void (*ended)(struct record_door *r); /* at its end; NULL: that is the session's */
         bool paused; /* the journal's queue is full: nothing is read until it was flushed */
 };
 /* Takes fd. 0 or -1. */

@@ -232,6 +232,43 @@ int registry_discard(struct daemon *d, const char *name, struct err *err)
         return err_set(err, "%s/" SWEEP_FOLDER " is full of folders that cannot be removed", d->paths.state);
 }
 
+/* An empty folder (with the workspace's block) in `to`, somewhere under sweep/. */
+static int fresh_folder(struct workspace *ws, char to[PATH_MAX], struct err *err)
+{
+        char file[PATH_MAX];
+
+        for (unsigned n = 0; n < 10000; n++) {
+                if (snprintf(to, PATH_MAX, "%s/" SWEEP_FOLDER "/%s.w%u", ws->daemon->paths.state, ws->name, n) >= PATH_MAX - 32)
+                        return err_set(err, "the state folder is too long a path");
+                if (mkdir(to, 0700) == 0)
+                        break;
+                if (errno != EEXIST)
+                        return err_sys(err, errno, "%s", to);
+        }
+        if (ws->origin != WS_FROM_STATE)
+                return 0;
+        snprintf(file, sizeof(file), "%.*s/workspace.conf", PATH_MAX - 32, to);
+        return fd_write_file(file, 0600, ws->text, strlen(ws->text), err);
+}
+
+int registry_wipe(struct workspace *ws, struct err *err)
+{
+        char to[PATH_MAX];
+
+        if (access(ws->folder, F_OK) < 0 && errno == ENOENT)
+                return 0;
+        if (fresh_folder(ws, to, err) < 0)
+                return -1;
+        /* In one step: at no moment is the workspace without its block, nor the old folder still there. */
+        if (renameat2(AT_FDCWD, to, AT_FDCWD, ws->folder, RENAME_EXCHANGE) < 0) {
+                err_sys(err, errno, "%s", ws->folder);
+                registry_sweep(ws->daemon);
+                return -1;
+        }
+        registry_sweep(ws->daemon);
+        return 0;
+}
+
 static bool sweeping(const struct daemon *d, const char *name)
 {
         for (size_t i = 0; i < DAEMON_SWEEPS; i++)
@@ -340,6 +377,9 @@ void registry_sweep_left_over(struct daemon *d)
                 snprintf(mark, sizeof(mark), "%s/" SESSION_RUNNING_MARK, e->d_name);
                 if (unlinkat(dirfd(dir), mark, 0) == 0)
                         record_left_over(d, e->d_name);
+                snprintf(mark, sizeof(mark), "%s/" WORKSPACE_COMPROMISED_MARK, e->d_name);
+                if (faccessat(dirfd(dir), mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                        continue; /* evidence: a person's to remove */
                 snprintf(mark, sizeof(mark), "%s/" SESSION_THROW_AWAY_MARK, e->d_name);
                 if (faccessat(dirfd(dir), mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0 && registry_discard(d, e->d_name, &err) < 0)
                         log_error("%s", err.text);

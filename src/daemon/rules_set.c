@@ -137,7 +137,7 @@ int rules_set(struct workspace *ws, struct slice rules, struct diags *errors, en
                 err_set(err, "%s was changed meanwhile and no longer has workspace %s; 'brome reload' reads it again", esc_str(ws->file), ws->name);
                 goto out;
         }
-        policy = settings_policy(ws->daemon, s, w, err);
+        policy = settings_policy(ws->daemon, s, w, NULL, NULL, err);
         copy = strndup((const char *)buf_slice(&text).p, buf_len(&text));
         if (policy < 0 || !copy || keep(ws, buf_slice(&text), code, err) < 0)
                 goto out;

@@ -49,7 +49,8 @@ static const struct seal_call daemon_calls[] = {
         SEAL_CALL(getgid, "the same"),
         SEAL_CALL(uname, "OpenSSL"),
         SEAL_CALL(sysinfo, "qsort asks how much memory there is"),
-        SEAL_CALL(mlock, "OpenSSL's secure memory, while a CA key is made"),
+        SEAL_CALL(mlock, "secrets; OpenSSL's secure memory, while a CA key is made"),
+        SEAL_CALL(pipe2, "a secret on its way to the outer door of its account"),
         SEAL_CALL(sched_yield, "OpenSSL's locks"),
         SEAL_CALL_ARG(ioctl, 1, ~0ULL, TCGETS, "stdio: is it a terminal?"),
 };

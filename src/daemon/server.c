@@ -32,6 +32,9 @@ struct client {
         uint64_t number;    /* never used again */
         uint64_t peer_id;   /* question to brome-spawn */
         unsigned waiting;   /* unanswered requests */
+        bool watching;      /* gets notices */
+        long long watch_id; /* the request's */
+        char watched[REQUEST_NAME_BYTES]; /* empty: every workspace */
         int fd;
         struct event *read, *deadline;
 };
@@ -117,6 +120,59 @@ void reply_progress(struct daemon *d, const struct reply *reply, const char *ste
 
         if (c)
                 client_send(c, json_pack("{s:s, s:I, s:s}", "op", "progress", "id", (json_int_t)reply->id, "step", step), NULL, 0);
+}
+
+bool server_watch(struct daemon *d, const struct reply *reply, const char *workspace)
+{
+        struct client *c = find(d, reply->client);
+
+        if (!c || c->watching)
+                return false;
+        c->watching = true;
+        c->watch_id = reply->id;
+        snprintf(c->watched, sizeof(c->watched), "%s", workspace ? workspace : "");
+        return true;
+}
+
+static bool watches(const struct client *c, const char *workspace)
+{
+        return c->stage == CLIENT_READY && c->watching && (!c->watched[0] || strcmp(c->watched, workspace) == 0);
+}
+
+bool server_watched(const struct daemon *d, const char *workspace)
+{
+        for (size_t i = 0; d->server && i < DAEMON_CLIENTS; i++)
+                if (watches(&d->server->clients[i], workspace))
+                        return true;
+        return false;
+}
+
+void server_notice_one(struct daemon *d, const struct reply *reply, json_t *body)
+{
+        struct client *c = find(d, reply->client);
+
+        if (!c || !body) {
+                json_decref(body);
+                return;
+        }
+        json_object_set_new(body, "op", json_string("notice"));
+        json_object_set_new(body, "id", json_integer(reply->id));
+        client_send(c, body, NULL, 0);
+}
+
+void server_notice(struct daemon *d, const char *workspace, json_t *body)
+{
+        for (size_t i = 0; body && d->server && i < DAEMON_CLIENTS; i++) {
+                struct client *c = &d->server->clients[i];
+                json_t *copy;
+
+                if (!watches(c, workspace) || !(copy = json_copy(body)))
+                        continue;
+                json_object_set_new(copy, "op", json_string("notice"));
+                json_object_set_new(copy, "id", json_integer(c->watch_id));
+                client_send(c, copy, NULL, 0);
+        }
+        json_decref(body);
 }
 
 /* Not a hello, or another version: told once, then the connection ends. */

@@ -18,6 +18,15 @@ void reply_done(struct daemon *d, struct reply *reply);
 /* A sentence of progress; the reply stays. */
 void reply_progress(struct daemon *d, const struct reply *reply, const char *step);
 
+/* The client of this reply is told of everything of the workspace (NULL: of all) from now on. False: it watches already. */
+bool server_watch(struct daemon *d, const struct reply *reply, const char *workspace);
+/* Is anybody there to be asked? */
+bool server_watched(const struct daemon *d, const char *workspace);
+/* To this one alone. Takes body. */
+void server_notice_one(struct daemon *d, const struct reply *reply, json_t *body);
+/* To whoever watches. Takes body (NULL is fine). */
+void server_notice(struct daemon *d, const char *workspace, json_t *body);
+
 /* brome-spawn's word on a peer. */
 void server_peer(struct daemon *d, uint64_t id, const char *refusal);
 

@@ -5,8 +5,11 @@
 #include "base/log.h"
 #include "daemon/bounds.h"
 #include "daemon/ca.h"
+#include "daemon/consent.h"
+#include "daemon/evidence.h"
 #include "daemon/server.h"
 #include "daemon/spawn.h"
+#include "daemon/trip.h"
 #include "daemon/workspace.h"
 #include "journal/journal.h"
 
@@ -70,9 +73,13 @@ static void session_free(struct session *s)
                 record_door_close(&s->events[i]);
         for (struct event **e = (struct event *[]){ s->deadline, s->ack, s->done, s->stats_deadline, NULL }; *e; e++)
                 event_free(*e);
+        doors_free(s);
+        policy_free(s->policy);
+        live_free(s->live);
         fd_close(&s->change_policy);
         fd_close(&s->inner_events);
         fd_close(&s->inner_link);
+        json_decref(s->processes);
         json_decref(s->changed);
         json_decref(s->kept_out);
         json_decref(s->isolation);
@@ -89,7 +96,7 @@ static bool all_gone(const struct session *s)
         for (size_t i = 0; i < SESSION_DOORS; i++)
                 if (s->events[i].fd >= 0 && s->events[i].ws)
                         return false;
-        return true;
+        return doors_all_gone(s);
 }
 
 static void check_gone(struct session *s)
@@ -97,6 +104,8 @@ static void check_gone(struct session *s)
         if (s->ws->state == WS_STOPPING && all_gone(s))
                 event_active(s->done, EV_TIMEOUT, 0);
 }
+
+void session_check_gone(struct session *s) { check_gone(s); }
 
 /* Everyone who waits for something of this session is told that it ends. */
 static void refuse_waiting(struct session *s)
@@ -106,12 +115,20 @@ static void refuse_waiting(struct session *s)
         reply_error(d, &s->opener, s->failed ? s->code : REQUEST_E_STATE, s->why);
         reply_error(d, &s->change_waits, REQUEST_E_STATE, s->why);
         reply_error(d, &s->freeze_waits, REQUEST_E_STATE, s->why);
+        reply_error(d, &s->revoke_waits, REQUEST_E_STATE, s->why);
         for (size_t i = 0; i < SESSION_EXECS_WAITING; i++) {
                 reply_error(d, &s->execs[i].reply, REQUEST_E_STATE, s->why);
                 s->execs[i].id = 0;
         }
         for (size_t i = 0; i < SESSION_STATS_WAITING; i++)
                 commands_rules(s->ws, &s->stats[i], NULL);
+}
+
+static void hang_up_doors(struct session *s)
+{
+        for (size_t i = 0; i < SESSION_DOORS; i++)
+                program_hang_up(&s->programs[i]);
+        doors_hang_up(s);
 }
 
 static void begin_stop(struct session *s, bool force)
@@ -133,8 +150,7 @@ static void begin_stop(struct session *s, bool force)
                                 chan_send(launch->fd, json_pack("{s:s, s:i}", "op", "stop", "grace_ms", force ? 0 : DAEMON_GRACE_MS), NULL, 0) < 0))
                 program_hang_up(launch);
         if (launch->fd < 0)
-                for (size_t i = 0; i < SESSION_DOORS; i++)
-                        program_hang_up(&s->programs[i]);
+                hang_up_doors(s);
         check_gone(s);
 }
 
@@ -187,8 +203,7 @@ void session_lost(struct workspace *ws, struct program *p, const char *why)
                 session_fail(ws, "%s ended unexpectedly (%s)%s", p->call, why,
                              p == &s->programs[SESSION_LAUNCH] ? "" : "; the way out of the workspace is closed");
         if (p == &s->programs[SESSION_LAUNCH])
-                for (size_t i = 0; i < SESSION_DOORS; i++)
-                        program_hang_up(&s->programs[i]);
+                hang_up_doors(s);
         check_gone(s);
 }
 
@@ -217,6 +232,10 @@ bool session_exited(struct workspace *ws, uint64_t id, int status, const char *n
 {
         struct session *s = ws->session;
 
+        if (s && doors_exited(s, id, status, never_ran)) {
+                check_gone(s);
+                return true;
+        }
         for (size_t i = 0; s && i < SESSION_PROGRAMS; i++) {
                 struct program *p = &s->programs[i];
 
@@ -264,7 +283,33 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
                 return;
         }
         s->killed = true;
+        doors_kill(s);
         event_add(s->deadline, &t);
+}
+
+/* What a person (or, of a workspace that vanishes, nobody) decided, and the evidence. *folder empty: none was made. */
+static void keep_evidence(struct session *s, char folder[PATH_MAX])
+{
+        struct workspace *ws = s->ws;
+        bool vanishes = ws->origin == WS_THROW_AWAY, owed = ws->undecided;
+        struct err err = ERR_INIT;
+
+        folder[0] = 0;
+        if (!s->evidence && !(owed && vanishes && !ws->wipe))
+                return;
+        record_flush(ws->daemon);
+        /* The decision first: the mark must not move along. */
+        if (owed && trip_decide(ws, "stopped", &err) < 0) {
+                log_error("workspace %s: %s", ws->name, err.text);
+                return;
+        }
+        if (evidence_save(ws, s->number, s->processes, ws->remove_folder, folder, &err) < 0) {
+                log_error("workspace %s: the evidence could not be saved: %s", ws->name, err.text);
+                ws->remove_folder = false; /* it is all there is */
+                folder[0] = 0;
+                return;
+        }
+        log_info("workspace %s: the evidence is in %s", ws->name, folder);
 }
 
 /* The last of it. Frees the session, perhaps the workspace. */
@@ -274,10 +319,13 @@ static void on_done(evutil_socket_t fd, short what, void *ctx)
         struct workspace *ws = s->ws;
         struct daemon *d = ws->daemon;
         struct err err = ERR_INIT;
+        char evidence[PATH_MAX];
 
         (void)fd;
         (void)what;
-        workspace_state(ws, s->failed ? WS_FAILED : WS_STOPPED, s->why);
+        consent_session_gone(ws);
+        keep_evidence(s, evidence);
+        workspace_state(ws, ws->undecided ? WS_COMPROMISED_REST : s->failed ? WS_FAILED : WS_STOPPED, s->why);
         record_flush(d);
         mark(ws, SESSION_RUNNING_MARK, false);
         if (ws->remove_folder && registry_discard(d, ws->name, &err) < 0)
@@ -285,10 +333,12 @@ static void on_done(evutil_socket_t fd, short what, void *ctx)
         for (size_t i = 0; i < SESSION_CLOSERS; i++)
                 if (s->closers[i].client)
                         reply_send(d, &s->closers[i],
-                                   json_pack("{s:s, s:s, s:O*, s:I, s:O*}", "op", "done", "reason", s->why, "changed", s->changed, "changed_more",
-                                             (json_int_t)s->changed_more, "kept_out", s->kept_out), NULL, 0);
+                                   json_pack("{s:s, s:s, s:O*, s:I, s:O*, s:s*}", "op", "done", "reason", s->why, "changed", s->changed, "changed_more",
+                                             (json_int_t)s->changed_more, "kept_out", s->kept_out, "evidence", evidence[0] ? evidence : NULL), NULL, 0);
         ws->session = NULL;
         session_free(s);
+        if (ws->wipe)
+                commands_wiped(ws);
         if (ws->gone || ws->origin == WS_THROW_AWAY)
                 workspace_remove(ws);
         daemon_session_ended(d);
@@ -303,7 +353,7 @@ static void on_ack(evutil_socket_t fd, short what, void *ctx)
         (void)fd;
         (void)what;
         session_fail(s->ws, "%s did not confirm a change within %d ms; the workspace is closed",
-                     s->change == CHANGE_OUTER ? "the outer door" : "the inner door", DAEMON_ACK_MS);
+                     s->change == CHANGE_OUTER ? s->outer_due ? "the outer door" : "an account's outer door" : "the inner door", DAEMON_ACK_MS);
 }
 
 static void on_stats(evutil_socket_t fd, short what, void *ctx)
@@ -355,11 +405,16 @@ static int prepare(struct session *s, int *policy, enum request_error *code, str
         *code = REQUEST_E_CONFIG;
         if (settings_guard(ws->daemon, ws->settings, ws->conf, err) < 0)
                 return -1;
-        *policy = settings_policy(ws->daemon, ws->settings, ws->conf, err);
+        /* Before anything is made for it. */
+        *policy = settings_policy(ws->daemon, ws->settings, ws->conf, NULL, NULL, err);
         if (*policy < 0)
                 return -1;
+        fd_close(policy);
         *code = REQUEST_E_HOST;
-        if (prepare_folder(ws, err) < 0)
+        if (prepare_folder(ws, err) < 0 || !(s->live = live_read(ws->folder, err)) || live_mint(s->live, ws->conf, ws->folder, err) < 0)
+                return -1;
+        *policy = live_policy(ws->daemon, ws->settings, ws->conf, s->live, &s->policy, err);
+        if (*policy < 0)
                 return -1;
         *code = REQUEST_E_JOURNAL;
         return journal_session_begin(ws->daemon->journal, slice_str(ws->name), &s->number, err);
@@ -372,6 +427,25 @@ static int open_in(const struct workspace *ws, const char *name, int flags)
         if (snprintf(path, sizeof(path), "%s/%s", ws->folder, name) >= (int)sizeof(path))
                 return -1;
         return open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/* What the guest holds of its accounts: placeholders. */
+static int add_accounts(struct session *s, json_t *plan)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < s->ws->conf->credential_count; i++) {
+                const struct config_credential *c = s->ws->conf->credentials[i];
+                const char *placeholder = placeholders_get(&s->live->placeholders, c->b.name);
+                json_t *hosts = json_array();
+
+                for (size_t k = 0; k < c->b.host_count; k++)
+                        json_array_append_new(hosts, json_pack("{s:s%, s:i}", "name", c->b.hosts[k].name.p, c->b.hosts[k].name.n, "port", (int)c->b.hosts[k].port));
+                json_array_append_new(list, json_pack("{s:s%, s:s, s:o, s:s, s:s%, s:s*}", "name", c->b.name.p, c->b.name.n, "kind", kind_row(c->b.kind)->name, "hosts",
+                                                      hosts, "placeholder", placeholder && !c->b.attach ? placeholder : "", "user", c->b.user.n ? (const char *)c->b.user.p : "",
+                                                      c->b.user.n, "env", c->as_env.n ? c->as_env.p : NULL));
+        }
+        return json_object_set_new(plan, "accounts", list);
 }
 
 /* Launch's first message. */
@@ -390,7 +464,7 @@ static bool send_plan(struct session *s, struct err *err)
                          (json_int_t)s->number, "hostname", ws->name, "state", ws->folder, "home", home, "cache", cache, "nested", c->nested, "memory_bytes",
                          (json_int_t)c->memory_bytes, "processes", (json_int_t)c->processes, "cpu_percent", (json_int_t)c->cpu_percent, "fds",
                          "ca_cert");
-        if (ca < 0 || !plan || settings_plan(ws->daemon, ws->settings, c, plan, err) < 0) {
+        if (ca < 0 || !plan || settings_plan(ws->daemon, ws->settings, c, plan, err) < 0 || add_accounts(s, plan) < 0) {
                 if (!err->text[0])
                         err_set(err, "%s cannot be read, or its path is no UTF-8", esc_str(ws->folder));
                 json_decref(plan);
@@ -402,23 +476,28 @@ static bool send_plan(struct session *s, struct err *err)
         return ok;
 }
 
-static bool send_outer_start(struct session *s, int events, int link)
+json_t *session_outer_start(const struct session *s, const char *account)
 {
         struct slice fixed = config_proxy(s->ws->settings->config);
         char proxy[2048];
-        int fds[2] = { events, link };
 
         /* The configuration's proxy counts before the environment's. */
         snprintf(proxy, sizeof(proxy), "%.*s", SLICE_FMT(fixed));
-        return program_send(&s->programs[SESSION_OUTER],
-                            json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:[s, s]}", "op", "start", "workspace", s->ws->name, "session",
-                                      (json_int_t)s->number, "account", "", "proxy", fixed.n ? proxy : s->proxy ? s->proxy : "", "no_proxy",
-                                      !fixed.n && s->no_proxy ? s->no_proxy : "", "fds", "events", "link"),
-                            fds, 2);
+        return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s}", "op", "start", "workspace", s->ws->name, "session", (json_int_t)s->number, "account", account, "proxy",
+                         fixed.n ? proxy : s->proxy ? s->proxy : "", "no_proxy", !fixed.n && s->no_proxy ? s->no_proxy : "");
+}
+
+static bool send_outer_start(struct session *s, int events, int link)
+{
+        int fds[2] = { events, link };
+        json_t *start = session_outer_start(s, "");
+
+        json_object_set_new(start, "fds", json_pack("[s, s]", "events", "link"));
+        return program_send(&s->programs[SESSION_OUTER], start, fds, 2);
 }
 
 /* A socket pair whose first end bromed keeps non-blocking (or hands on). */
-static int stream_pair(int pair[2])
+int session_stream_pair(int pair[2])
 {
         return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair);
 }
@@ -430,7 +509,7 @@ static int start_programs(struct session *s, struct err *err)
         struct daemon *d = s->ws->daemon;
         int events[SESSION_DOORS][2] = { { -1, -1 }, { -1, -1 } }, link[2] = { -1, -1 }, rc = -1;
 
-        if (stream_pair(events[SESSION_INNER]) < 0 || stream_pair(events[SESSION_OUTER]) < 0 || stream_pair(link) < 0) {
+        if (session_stream_pair(events[SESSION_INNER]) < 0 || session_stream_pair(events[SESSION_OUTER]) < 0 || session_stream_pair(link) < 0) {
                 err_sys(err, errno, "cannot make sockets for the doors");
                 goto out;
         }

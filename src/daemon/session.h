@@ -8,6 +8,8 @@
 
 #include "control/request.h"
 #include "daemon/daemon.h"
+#include "daemon/doors.h"
+#include "daemon/live.h"
 #include "daemon/program.h"
 #include "daemon/record.h"
 #include <sys/types.h>
@@ -36,12 +38,17 @@ struct session {
         uint64_t owner;      /* the client with which it ends; 0: kept */
         char *proxy, *no_proxy; /* malloc'ed or NULL */
 
+        struct account_door *account_doors;
+        struct live *live;     /* placeholders, known */
+        struct policy *policy; /* the newest that the doors were given; NULL before */
+
         int inner_events, inner_link; /* the inner door's, until its start; -1 */
         bool inner_started, inner_ready, outer_ready, launch_ready, opened;
         json_t *isolation; /* launch's notes */
 
         /* A change of the rules on its way: outer door first, then inner. */
         enum change_stage change;
+        bool outer_due; /* of CHANGE_OUTER: the door without an account has not confirmed */
         uint64_t change_generation;
         int change_policy; /* memory file, or -1 */
         bool change_again; /* rules changed again meanwhile */
@@ -51,6 +58,17 @@ struct session {
         unsigned refusals_unanswered; /* refuse and admit sent, not yet answered */
         bool freezing, thawing;
         struct reply freeze_waits;
+
+        bool refreeze;        /* a trip while the guest was being continued */
+        bool thaw_after_change; /* continue: first the doors know the decision, then the guest goes on */
+        int64_t trip_us;      /* the first trip, until the guest stands still; 0 */
+        unsigned trips;
+        json_t *processes;    /* what the guest ran then, or NULL */
+        bool evidence;        /* its closer wants it */
+
+        unsigned revokes_owed; /* by doors */
+        long long revoke_cut;
+        struct reply revoke_waits;
 
         uint64_t last_exec;
         struct {
@@ -87,6 +105,13 @@ void session_fail_code(struct workspace *ws, enum request_error code, const char
 /* Something of it ended. */
 void session_lost(struct workspace *ws, struct program *p, const char *why);
 void session_events_ended(struct workspace *ws, const char *door);
+/* One of its account doors is gone. */
+void session_check_gone(struct session *s);
+/* A non-blocking socket pair. */
+int session_stream_pair(int pair[2]) __attribute__((warn_unused_result));
+/* An outer door's start message, without its descriptors. */
+json_t *session_outer_start(const struct session *s, const char *account);
+
 /* From brome-spawn. True when `id` was one of this session's. */
 bool session_exited(struct workspace *ws, uint64_t id, int status, const char *never_ran);
 
@@ -100,6 +125,14 @@ void session_journal(struct workspace *ws, bool refusing);
 void session_exec(struct workspace *ws, const struct request *r, struct reply reply);
 void session_freeze(struct workspace *ws, bool freeze, struct reply reply);
 void session_stats(struct workspace *ws, struct reply reply);
+/* Tripped: flows refused, gateway shut, guest stopped; whatever was under way. */
+void session_stand_still(struct session *s);
+/* A person decided to continue: the doors get the decision, then the guest goes on; `reply` is answered then. */
+void session_continue(struct session *s, struct reply reply);
+/* Tells the doors that a grant is gone; `reply` of the last revocation is answered by session_revoke_reply. */
+void session_revoke(struct session *s, bool rule, const char *name, const char *host, uint16_t port);
+void session_revoke_reply(struct session *s, struct reply reply);
+void session_revoke_answered(struct session *s, unsigned count, long long cut);
 
 /* session_talk.c: what the programs say, and the next step when all is there for it. */
 program_heard session_heard_inner, session_heard_outer, session_heard_launch;
@@ -107,7 +140,11 @@ void session_advance(struct session *s);
 /* Starts the deadline of a stage anew. */
 void session_stage(struct session *s);
 void session_change_begin(struct session *s, int policy);
+/* An outer door confirmed, or is gone: the inner door's turn when it was the last. */
+void session_change_settled(struct session *s);
 /* The answer to rules.show (in commands.c): `stats` is the inner door's message, or NULL. */
 void commands_rules(struct workspace *ws, struct reply *reply, json_t *stats);
+/* The session of a workspace that is to be wiped is over (in commands_accounts.c). */
+void commands_wiped(struct workspace *ws);
 
 #endif

@@ -3,9 +3,11 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/bounds.h"
+#include "daemon/consent.h"
 #include "daemon/record.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/trip.h"
 #include "daemon/workspace.h"
 
 #include <errno.h>
@@ -19,7 +21,10 @@
 
 enum { GATEWAY_FDS = 6, INNER_FDS = 11 };
 
-static bool running(const struct session *s) { return s->ws->state == WS_RUNNING || s->ws->state == WS_FROZEN; }
+static bool running(const struct session *s)
+{
+        return s->ws->state == WS_RUNNING || s->ws->state == WS_FROZEN || s->ws->state == WS_COMPROMISED;
+}
 static struct program *inner(struct session *s) { return &s->programs[SESSION_INNER]; }
 static struct program *outer(struct session *s) { return &s->programs[SESSION_OUTER]; }
 static struct program *launch(struct session *s) { return &s->programs[SESSION_LAUNCH]; }
@@ -37,7 +42,7 @@ static void arm_ack(struct session *s)
 /* Nothing is owed any more: the deadline goes. */
 static void settle(struct session *s)
 {
-        if (s->change == CHANGE_NONE && s->refusals_unanswered == 0)
+        if (s->change == CHANGE_NONE && s->refusals_unanswered == 0 && s->revokes_owed == 0)
                 event_del(s->ack);
 }
 
@@ -53,9 +58,27 @@ void session_change_begin(struct session *s, int policy)
         s->change_policy = policy;
         s->change_generation = s->ws->generation;
         s->change = CHANGE_OUTER;
+        s->outer_due = true;
         s->change_cut = 0;
         arm_ack(s);
         send_policy(s, outer(s));
+        doors_policy(s);
+}
+
+void session_change_settled(struct session *s)
+{
+        if (s->change != CHANGE_OUTER || s->outer_due || !doors_settled(s) || s->ws->state == WS_STOPPING)
+                return;
+        s->change = CHANGE_INNER;
+        arm_ack(s); /* each door has its second */
+        if (s->inner_started)
+                send_policy(s, inner(s));
+}
+
+static void thaw(struct session *s)
+{
+        s->thawing = true;
+        program_send(launch(s), json_pack("{s:s}", "op", "thaw"), NULL, 0);
 }
 
 static void change_done(struct session *s)
@@ -72,12 +95,16 @@ static void change_done(struct session *s)
         if (s->change_again) {
                 s->change_again = false;
                 session_policy(ws, (struct reply){ 0 }, "the rules changed again meanwhile");
+        } else if (s->thaw_after_change) {
+                s->thaw_after_change = false;
+                thaw(s);
         }
 }
 
 void session_policy(struct workspace *ws, struct reply reply, const char *what)
 {
         struct session *s = ws->session;
+        struct policy *compiled = NULL;
         struct err err = ERR_INIT;
         int policy;
 
@@ -86,7 +113,7 @@ void session_policy(struct workspace *ws, struct reply reply, const char *what)
                 reply_error(ws->daemon, &reply, REQUEST_E_STATE, "the workspace is being changed or ended just now; try again");
                 return;
         }
-        policy = settings_policy(ws->daemon, ws->settings, ws->conf, &err);
+        policy = live_mint(s->live, ws->conf, ws->folder, &err) < 0 ? -1 : live_policy(ws->daemon, ws->settings, ws->conf, s->live, &compiled, &err);
         if (policy < 0) {
                 /* Checked before it was kept; whatever came between, the old rules must not go on. */
                 reply_error(ws->daemon, &reply, REQUEST_E_CONFIG, err.text);
@@ -94,6 +121,8 @@ void session_policy(struct workspace *ws, struct reply reply, const char *what)
                 return;
         }
         log_debug("workspace %s: %s", ws->name, what);
+        policy_free(s->policy);
+        s->policy = compiled;
         s->change_waits = reply;
         session_change_begin(s, policy);
 }
@@ -105,7 +134,7 @@ static bool heard_policy(struct program *p, struct chan_msg *msg)
         enum change_stage due = p == outer(s) ? CHANGE_OUTER : CHANGE_INNER;
         long long cut = chan_int(msg, "cut", 0);
 
-        if (s->change != due || (uint64_t)chan_int(msg, "generation", -1) != s->change_generation || cut < 0 || cut > INT_MAX)
+        if (s->change != due || (due == CHANGE_OUTER && !s->outer_due) || (uint64_t)chan_int(msg, "generation", -1) != s->change_generation || cut < 0 || cut > INT_MAX)
                 return false;
         s->change_cut += cut;
         session_stage(s);
@@ -114,19 +143,17 @@ static bool heard_policy(struct program *p, struct chan_msg *msg)
                 session_advance(s);
                 return true;
         }
-        s->change = CHANGE_INNER;
-        arm_ack(s); /* each door has its second */
-        if (s->inner_started)
-                send_policy(s, inner(s));
+        s->outer_due = false;
+        session_change_settled(s);
         return true;
 }
 
 /* --- refusing everything --- */
 
-/* The one reason that counts now: frozen before journal. */
+/* The one reason that counts now: compromised before frozen before journal. */
 static void tell_inner(struct session *s, bool frozen)
 {
-        const char *reason = frozen ? "frozen" : s->ws->daemon->refusing ? "journal" : NULL;
+        const char *reason = s->ws->undecided || s->trip_us ? "compromised" : frozen ? "frozen" : s->ws->daemon->refusing ? "journal" : NULL;
 
         if (!s->inner_started || s->ws->state == WS_STOPPING)
                 return;
@@ -151,7 +178,7 @@ static bool heard_refuse(struct program *p, struct chan_msg *msg)
 void session_journal(struct workspace *ws, bool refusing)
 {
         (void)refusing;
-        tell_inner(ws->session, ws->state == WS_FROZEN || ws->session->freezing);
+        tell_inner(ws->session, ws->state == WS_FROZEN || ws->state == WS_COMPROMISED || ws->session->freezing);
 }
 
 /* --- the doors --- */
@@ -163,6 +190,34 @@ static bool heard_stats(struct program *p, struct chan_msg *msg)
         for (size_t i = 0; i < SESSION_STATS_WAITING; i++)
                 commands_rules(s->ws, &s->stats[i], msg->body);
         event_del(s->stats_deadline);
+        return true;
+}
+
+static bool heard_account(struct program *p, struct chan_msg *msg)
+{
+        const char *account = chan_str(msg, "account", "");
+
+        if (!p->session->inner_started || !request_name_ok(account))
+                return false;
+        doors_want(p->session, account);
+        return true;
+}
+
+/* The door without an account stays: it costs little and is wanted soon. */
+static bool heard_idle(struct program *p, struct chan_msg *msg)
+{
+        (void)p;
+        (void)msg;
+        return true;
+}
+
+static bool heard_revoke(struct program *p, struct chan_msg *msg)
+{
+        long long cut = chan_int(msg, "cut", 0);
+
+        if (p->session->revokes_owed == 0 || cut < 0 || cut > INT_MAX)
+                return false;
+        session_revoke_answered(p->session, 1, cut);
         return true;
 }
 
@@ -305,27 +360,50 @@ static bool heard_exec_end(struct program *p, struct chan_msg *msg)
         return running(p->session);
 }
 
+/* Stopped, for whatever reason. */
+static void frozen(struct session *s, bool ok)
+{
+        struct workspace *ws = s->ws;
+
+        trip_frozen(s, ok);
+        if (!ok) /* half frozen is frozen: flows stay refused */
+                reply_error(ws->daemon, &s->freeze_waits, REQUEST_E_HOST,
+                            "the guest's processes could not be stopped; its flows stay refused until thaw");
+        if (ws->state == WS_RUNNING)
+                workspace_state(ws, WS_FROZEN, ok ? "frozen by request" : "its flows are refused, its processes could not be stopped");
+        reply_done(ws->daemon, &s->freeze_waits);
+}
+
+static void thawed(struct session *s, bool ok)
+{
+        struct workspace *ws = s->ws;
+
+        if (s->refreeze) { /* it tripped again meanwhile */
+                s->refreeze = false;
+                reply_error(ws->daemon, &s->freeze_waits, REQUEST_E_STATE, "the tripwire went off again; 'brome alerts' says more");
+                session_stand_still(s);
+                return;
+        }
+        if (!ok) {
+                reply_error(ws->daemon, &s->freeze_waits, REQUEST_E_HOST, "the guest could not be continued");
+                return;
+        }
+        s->trips = 0;
+        workspace_state(ws, WS_RUNNING, "thawed by request");
+        program_send(launch(s), json_pack("{s:s}", "op", "open"), NULL, 0);
+        tell_inner(s, false);
+        reply_done(ws->daemon, &s->freeze_waits);
+}
+
 static bool heard_freeze(struct program *p, struct chan_msg *msg)
 {
         struct session *s = p->session;
-        struct workspace *ws = s->ws;
         bool freeze = strcmp(msg->op, "freeze") == 0, ok = chan_bool(msg, "ok", false), *flag = freeze ? &s->freezing : &s->thawing;
 
         if (!*flag)
                 return false;
         *flag = false;
-        if (!ok) /* half frozen is frozen: flows stay refused */
-                reply_error(ws->daemon, &s->freeze_waits, REQUEST_E_HOST,
-                            freeze ? "the guest's processes could not be stopped; its flows stay refused until thaw" : "the guest could not be continued");
-        if (freeze)
-                workspace_state(ws, WS_FROZEN, ok ? "frozen by request" : "its flows are refused, its processes could not be stopped");
-        else if (ok)
-                workspace_state(ws, WS_RUNNING, "thawed by request");
-        if (!freeze && ok) {
-                program_send(launch(s), json_pack("{s:s}", "op", "open"), NULL, 0);
-                tell_inner(s, false);
-        }
-        reply_done(ws->daemon, &s->freeze_waits);
+        (freeze ? frozen : thawed)(s, ok);
         return true;
 }
 
@@ -367,17 +445,19 @@ struct talk {
 
 static const struct talk inner_talk[] = {
         { "policy", heard_policy, false }, { "ready", heard_ready, false }, { "refuse", heard_refuse, false },
-        { "admit", heard_refuse, false },  { "stats", heard_stats, false }, { NULL, NULL, false },
+        { "admit", heard_refuse, false },  { "stats", heard_stats, false }, { "account", heard_account, false },
+        { "trip", trip_heard, false },     { NULL, NULL, false },
 };
 static const struct talk outer_talk[] = {
-        { "policy", heard_policy, false },
-        { "ready", heard_ready, false },
+        { "policy", heard_policy, false },  { "ready", heard_ready, false },       { "ask", consent_heard_ask, false },
+        { "ask-end", consent_heard_end, false }, { "revoke", heard_revoke, false }, { "idle", heard_idle, false },
         { NULL, NULL, false },
 };
 static const struct talk launch_talk[] = {
         { "progress", heard_progress, true }, { "gateway", heard_gateway, false }, { "ready", heard_launch_ready, false },
         { "exec", heard_exec, false },        { "exec-end", heard_exec_end, false }, { "freeze", heard_freeze, false },
         { "thaw", heard_freeze, false },      { "exit", heard_exit, true },         { "failed", heard_failed, true },
+        { "processes", trip_heard_processes, true },
         { NULL, NULL, false },
 };
 
@@ -417,7 +497,9 @@ void session_exec(struct workspace *ws, const struct request *r, struct reply re
 
         if (!s || ws->state != WS_RUNNING) {
                 reply_error(ws->daemon, &reply, REQUEST_E_STATE, ws->state == WS_FROZEN ? "the workspace is frozen; 'brome workspace thaw' continues it"
-                                                                                          : "the workspace does not run");
+                                                                     : ws->state == WS_COMPROMISED
+                                                                             ? "the workspace is compromised; 'brome alerts' says what happened and how to decide"
+                                                                             : "the workspace does not run");
                 return;
         }
         for (size_t i = 0; i < SESSION_EXECS_WAITING; i++) {
@@ -439,6 +521,10 @@ void session_freeze(struct workspace *ws, bool freeze, struct reply reply)
 {
         struct session *s = ws->session;
 
+        if (s && ws->state == WS_COMPROMISED) {
+                reply_error(ws->daemon, &reply, REQUEST_E_STATE, "the workspace is compromised and stands still already; 'brome alerts' says how to decide");
+                return;
+        }
         if (!s || s->freezing || s->thawing || ws->state != (freeze ? WS_RUNNING : WS_FROZEN)) {
                 reply_error(ws->daemon, &reply, REQUEST_E_STATE, freeze ? "the workspace does not run" : "the workspace is not frozen");
                 return;
@@ -451,6 +537,59 @@ void session_freeze(struct workspace *ws, bool freeze, struct reply reply)
                 program_send(launch(s), json_pack("{s:s}", "op", "shut"), NULL, 0);
         }
         program_send(launch(s), json_pack("{s:s}", "op", freeze ? "freeze" : "thaw"), NULL, 0);
+}
+
+void session_stand_still(struct session *s)
+{
+        /* SECURITY: the guest first; the inner door refuses already. */
+        program_send(launch(s), json_pack("{s:s}", "op", "shut"), NULL, 0);
+        if (s->thawing) {
+                s->refreeze = true;
+        } else if (!s->freezing) {
+                s->freezing = true;
+                program_send(launch(s), json_pack("{s:s}", "op", "freeze"), NULL, 0);
+        }
+        s->thaw_after_change = false;
+        tell_inner(s, true);
+}
+
+void session_continue(struct session *s, struct reply reply)
+{
+        s->freeze_waits = reply;
+        s->thaw_after_change = true;
+        s->ws->generation++;
+        session_policy(s->ws, (struct reply){ 0 }, "a person decided to continue");
+}
+
+/* --- revoking --- */
+
+void session_revoke(struct session *s, bool rule, const char *name, const char *host, uint16_t port)
+{
+        if (!running(s) && s->ws->state != WS_OPENING)
+                return;
+        s->revokes_owed += doors_revoke(s, rule, name, host, port);
+        if (rule && program_send(outer(s), json_pack("{s:s, s:s, s:s, s:s, s:i}", "op", "revoke", "what", "rule", "name", name, "host", host, "port", (int)port), NULL, 0))
+                s->revokes_owed++;
+        arm_ack(s);
+}
+
+void session_revoke_reply(struct session *s, struct reply reply)
+{
+        reply_error(s->ws->daemon, &s->revoke_waits, REQUEST_E_STATE, "another one was revoked meanwhile");
+        s->revoke_waits = reply;
+        session_revoke_answered(s, 0, 0);
+}
+
+void session_revoke_answered(struct session *s, unsigned count, long long cut)
+{
+        s->revokes_owed -= count < s->revokes_owed ? count : s->revokes_owed;
+        s->revoke_cut += cut;
+        if (s->revokes_owed)
+                return;
+        if (s->revoke_waits.client)
+                reply_send(s->ws->daemon, &s->revoke_waits, json_pack("{s:s, s:I}", "op", "done", "cut", (json_int_t)s->revoke_cut), NULL, 0);
+        s->revoke_cut = 0;
+        settle(s);
 }
 
 void session_stats(struct workspace *ws, struct reply reply)

@@ -292,6 +292,23 @@ static int guard_one(const struct daemon *d, const struct config_workspace *w, c
         return 0;
 }
 
+/* Files that the command line reads secrets from. */
+static int guard_secrets(const struct daemon *d, const struct config_workspace *w, struct err *err)
+{
+        int rc = 0;
+
+        for (size_t i = 0; rc == 0 && i < w->credential_count; i++) {
+                const struct config_credential *c = w->credentials[i];
+                char dir[PATH_MAX], full[PATH_MAX];
+
+                if (c->source != SECRET_FILE || c->dir.n >= sizeof(dir))
+                        continue;
+                snprintf(dir, sizeof(dir), "%.*s", SLICE_FMT(c->dir));
+                rc = settings_path(d, full, dir, (const char *)c->value.p, err) < 0 ? -1 : guard_one(d, w, full, err);
+        }
+        return rc;
+}
+
 int settings_guard(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
 {
         static struct diags errors;
@@ -300,7 +317,7 @@ int settings_guard(const struct daemon *d, const struct settings *s, const struc
 
         for (size_t i = 0; rc == 0 && i < config_file_count(s->config); i++)
                 rc = guard_one(d, w, config_file_at(s->config, i), err);
-        if (rc < 0)
+        if (rc < 0 || guard_secrets(d, w, err) < 0)
                 return -1;
         errors = (struct diags){ 0 };
         p = config_policy(s->config, w, SLICE_EMPTY, SLICE_EMPTY, &errors);

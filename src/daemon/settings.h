@@ -32,9 +32,10 @@ int settings_path(const struct daemon *d, char out[PATH_MAX], const char *dir, c
 
 /* Does any host block of its policy name a CA file? */
 bool settings_names_ca(const struct settings *s, const struct config_workspace *w);
-/* The policy memory file of docs/CONTROL.md. The descriptor, or -1 with the reason. */
-int settings_policy(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
-        __attribute__((warn_unused_result));
+/* The policy memory file of docs/CONTROL.md; `live` may be NULL: to be looked at. *policy (when policy is not NULL) gets the compiled text.
+ * The descriptor, or -1 with the reason. */
+int settings_policy(const struct daemon *d, const struct settings *s, const struct config_workspace *w, const struct config_live *live,
+                    struct policy **policy, struct err *err) __attribute__((warn_unused_result));
 
 /* SECURITY: no file that brome obeys (configuration, CA) may lie in a share that this workspace can write. 0, or -1 with the line. */
 int settings_guard(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)

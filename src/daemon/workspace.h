@@ -5,6 +5,8 @@
  * opening    its programs start and answer each other; the guest gets no packet out; a deadline runs for each stage
  * running    the guest runs and the gate serves it
  * frozen     the guest's processes stand still and every flow is refused, until thawed or closed
+ * compromised  as frozen, because a placeholder was on its way to where it does not belong: only a person's decision leads out
+ * compromised  (at rest) no session, and nobody has decided yet: nothing of it starts
  * stopping   its programs are being ended and their last records read; a deadline runs, then they are killed
  * failed     as stopped, and the last session did not end by request: the reason is kept to be shown */
 #ifndef BROME_DAEMON_WORKSPACE_H
@@ -16,10 +18,21 @@
 #include "daemon/settings.h"
 #include <limits.h>
 
-enum workspace_state { WS_STOPPED, WS_PREPARING, WS_OPENING, WS_RUNNING, WS_FROZEN, WS_STOPPING, WS_FAILED, WS_STATE_COUNT };
+/* In the folder of a workspace whose person still has to decide after a trip. */
+#define WORKSPACE_COMPROMISED_MARK "compromised"
+
+enum workspace_state { WS_STOPPED, WS_PREPARING, WS_OPENING, WS_RUNNING, WS_FROZEN, WS_COMPROMISED, WS_COMPROMISED_REST, WS_STOPPING, WS_FAILED, WS_STATE_COUNT };
 enum workspace_origin { WS_FROM_CONFIG, WS_FROM_STATE, WS_THROW_AWAY };
 
+enum { WORKSPACE_USES = 256 }; /* pairs that are counted one by one; what is beyond is not counted */
+
 struct session;
+
+struct account_use {
+        char credential[REQUEST_NAME_BYTES], host[256];
+        uint64_t count;
+        int64_t last_us;
+};
 
 struct workspace {
         struct daemon *daemon;
@@ -38,7 +51,15 @@ struct workspace {
         bool gone;                            /* no longer in the configuration: leaves the registry when its session ends */
         bool remove_folder;                   /* throw-away with rm: its folder goes with the session */
 
+        bool undecided;                       /* it was compromised, and no person has decided yet: the mark is in its folder */
+        struct reply wipe_waits;              /* its folder is made new when its session ends, then this is answered */
+        bool wipe;
+
         struct session *session; /* from preparing to stopping */
+
+        /* How often each credential was used towards each host, since bromed runs. */
+        struct account_use uses[WORKSPACE_USES];
+        size_t use_count;
 };
 
 const char *workspace_state_name(enum workspace_state s);
@@ -50,6 +71,9 @@ void workspace_state(struct workspace *ws, enum workspace_state to, const char *
 bool workspace_edge(enum workspace_state from, enum workspace_state to);
 
 struct workspace *workspace_find(const struct daemon *d, const char *name);
+/* Counts uses of a credential. */
+void workspace_used(struct workspace *ws, const char *credential, const char *host, uint64_t count);
+
 /* A new one in the registry. Takes settings and text (also on failure). NULL with the reason. */
 struct workspace *workspace_add(struct daemon *d, const char *name, enum workspace_origin origin, struct settings *settings, char *text,
                                 struct err *err);
@@ -64,6 +88,8 @@ int registry_load(struct daemon *d, struct diags *errors) __attribute__((warn_un
 bool registry_exists(void *ctx, struct slice name);
 /* Puts a workspace's folder aside to be removed by brome-sweep. */
 int registry_discard(struct daemon *d, const char *name, struct err *err);
+/* Gives the workspace a new folder (with its block, where it was made by `workspace new`); the old one is put aside to be removed. */
+int registry_wipe(struct workspace *ws, struct err *err) __attribute__((warn_unused_result));
 /* Removes what was put aside, also by an earlier bromed; and throw-away folders that a crash left. */
 void registry_sweep(struct daemon *d);
 void registry_sweep_left_over(struct daemon *d);

@@ -92,7 +92,7 @@ static void refused(void **state)
                 if (parse(rows[i].text, rows[i].fds, &r, &msg, &err) == 0)
                         fail_msg("taken: %s", rows[i].text);
                 assert_true(err.text[0]);
-                assert_int_equal(r.text, -1);
+                assert_int_equal(r.fd, -1);
                 json_decref(msg.body);
         }
 }

@@ -14,9 +14,10 @@ void settings_drop(struct settings *s) { (void)s; }
 static void edges(void **state)
 {
         static const char *const allowed[WS_STATE_COUNT] = {
-                /* to: stopped preparing opening running frozen stopping failed */
-                [WS_STOPPED] = ".x.....", [WS_PREPARING] = "..x...x", [WS_OPENING] = "...x.x.", [WS_RUNNING] = "....xx.",
-                [WS_FROZEN] = "...x.x.",  [WS_STOPPING] = "x.....x",  [WS_FAILED] = ".x.....",
+                /* to: stopped preparing opening running frozen compromised rest stopping failed */
+                [WS_STOPPED] = ".x.......",  [WS_PREPARING] = "..x.....x", [WS_OPENING] = "...x...x.",     [WS_RUNNING] = "....xx.x.",
+                [WS_FROZEN] = "...x.x.x.",   [WS_STOPPING] = "x.....x.x",  [WS_COMPROMISED] = "...x...x.", [WS_COMPROMISED_REST] = "x........",
+                [WS_FAILED] = ".x.......",
         };
 
         (void)state;
@@ -32,7 +33,7 @@ static void busy(void **state)
         (void)state;
         for (int s = 0; s < WS_STATE_COUNT; s++) {
                 ws.state = (enum workspace_state)s;
-                assert_int_equal(workspace_busy(&ws), s != WS_STOPPED && s != WS_FAILED);
+                assert_int_equal(workspace_busy(&ws), s != WS_STOPPED && s != WS_COMPROMISED_REST && s != WS_FAILED);
                 assert_non_null(workspace_state_name(ws.state));
         }
 }

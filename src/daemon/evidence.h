@@ -1,0 +1,12 @@
+/* Evidence: what is needed to look into a workspace after a trip, in a folder of its own: <state>/evidence/NAME-TIME. Nothing removes it but the user. */
+#ifndef BROME_DAEMON_EVIDENCE_H
+#define BROME_DAEMON_EVIDENCE_H
+
+#include "daemon/workspace.h"
+
+/* Alerts, rules, the journal of that session (0: of all), the processes (NULL: not known). keep_folder: the workspace's folder (its home and layers) is moved
+ * there too, because it would vanish. 0 with the folder's path in out; -1 with the reason. */
+int evidence_save(struct workspace *ws, uint64_t session, json_t *processes, bool keep_folder, char out[PATH_MAX], struct err *err)
+        __attribute__((warn_unused_result));
+
+#endif
