@@ -5,7 +5,7 @@
 
 #include "rules/policy.h"
 
-enum { RULES = 10000, ROUNDS = 7, VERDICTS = 200000 };
+enum { RULES = 10000, ROUNDS = 7, VERDICTS = 200000, CREDENTIALS = 64 };
 
 static double now_us(void)
 {
@@ -21,6 +21,8 @@ static void make_rules(struct buf *out)
                                               "deny any 10.%d.0.0/16\n",              "allow tcp db%d.corp.example:5432\n",      "allow web { a%d.example, b.example.org }\n",
                                               "deny web h%d.example.org POST\n",      "allow tls t%d.example.org\n" };
 
+        for (int i = 0; i < CREDENTIALS; i++)
+                buf_addf(out, "credential c%d { kind bearer; for { a%d.corp.example, b%d.corp.example }; placeholder \"brm_%d\" }\n", i, i, i, i);
         buf_add_str(out, "rules {\n");
         for (int i = 0; i < RULES; i++) {
                 const char *shape = shapes[i % 8];
@@ -28,7 +30,7 @@ static void make_rules(struct buf *out)
                 buf_add(out, shape, (size_t)(at - shape));
                 buf_addf(out, "%d%s", i % 8 == 3 ? i / 8 % 256 : i, at + 2);
         }
-        buf_add_str(out, "}\n");
+        buf_add_str(out, "allow web npm.example anonymous as npm via \"https://mirror.corp.example/npm/\"\nask web git.example path \"/acme/**\" as git\n}\n");
 }
 
 static struct policy *bench_load(struct slice text)
@@ -94,6 +96,21 @@ static void bench_flow(const struct policy *p, const char *what, const char *nam
         printf("name,    %-34s %.3f us\n", what, best / VERDICTS);
 }
 
+static void bench_account(const struct policy *p)
+{
+        double best = 1e12;
+        int found = 0;
+
+        for (int r = 0; r < ROUNDS; r++) {
+                double start = now_us();
+                for (int i = 0; i < VERDICTS; i++)
+                        found = policy_account_of(p, SLICE_LIT("b63.corp.example"), 443);
+                if (now_us() - start < best)
+                        best = now_us() - start;
+        }
+        printf("account of a host, %d credentials     %.3f us (%d)\n", CREDENTIALS, best / VERDICTS, found);
+}
+
 int main(void)
 {
         struct buf text;
@@ -113,6 +130,9 @@ int main(void)
         bench_request(p, "no rule, 50 labels", "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a", "192.0.2.1", "/x");
         bench_flow(p, "exact name, late rule", "h9992.example.org");
         bench_flow(p, "no rule", "nowhere.example.org");
+        bench_request(p, "as npm", "npm.example", NULL, "/@types%2Fnode/-/node-20.1.0.tgz");
+        bench_request(p, "as npm, a tarball", "npm.example", NULL, "/@types/node/-/node-20.1.0.tgz");
+        bench_account(p);
         policy_free(p);
         buf_fini(&text);
         return 0;

@@ -29,21 +29,60 @@ static int load(void *ctx, const char *path, const char *from, char *name, size_
         return *text ? 0 : -1;
 }
 
+static const char *placeholder(void *ctx, struct slice credential)
+{
+        (void)ctx;
+        (void)credential;
+        return "ghp_brmabc";
+}
+
+/* What goes to the doors parses and prints the same; rules shown and written back are the workspace's own. */
+static void fuzz_live(const struct config *c, const struct config_workspace *w)
+{
+        static const struct config_known known = { SLICE_LIT("a"), SLICE_LIT("a.example") };
+        struct config_live live = { .placeholder = placeholder, .known = &known, .known_count = 1 };
+        struct diags errors = { 0 };
+        struct buf shown, own, first, second;
+
+        buf_init(&shown, 0);
+        buf_init(&own, 0);
+        buf_init(&first, 0);
+        buf_init(&second, 0);
+        config_print_rules(c, w, &shown);
+        config_own_rules(c, w, buf_slice(&shown), &own);
+        if (config_policy_text(c, w, SLICE_EMPTY, SLICE_EMPTY, &live, &first, &errors) == 0) {
+                must(config_policy_text(c, w, buf_slice(&own), SLICE_EMPTY, &live, &second, &errors) == 0);
+                must(slice_eq(buf_slice(&first), buf_slice(&second)));
+        }
+        buf_fini(&shown);
+        buf_fini(&own);
+        buf_fini(&first);
+        buf_fini(&second);
+}
+
 static void fuzz_policies(const struct config *c)
 {
         for (size_t i = 0; i < config_workspace_count(c); i++) {
                 struct diags errors = { 0 }, warnings = { 0 };
-                struct policy *p = config_policy(c, config_workspace_at(c, i), SLICE_EMPTY, SLICE_EMPTY, &errors);
+                const struct config_workspace *w = config_workspace_at(c, i);
+                struct policy *p = config_policy(c, w, SLICE_EMPTY, SLICE_EMPTY, &errors);
                 must(p || errors.total);
                 if (p)
                         policy_lint(p, &warnings);
+                config_lint(c, w, &warnings);
+                for (size_t j = 0; p && j < policy_account_count(p); j++) {
+                        const struct binding *b = policy_account_at(p, j);
+                        for (size_t h = 0; h < b->host_count; h++)
+                                must(policy_account_of(p, b->hosts[h].name, b->hosts[h].port) == (int)j);
+                }
                 policy_free(p);
+                fuzz_live(c, w);
         }
 }
 
 static void fuzz_config(struct slice in)
 {
-        struct config_loader loader = { load, &in };
+        struct config_loader loader = { .load = load, .ctx = &in, .agents = "agents" }; /* a preset is the text's second half, too */
         struct diags errors = { 0 }, again = { 0 };
         struct config *c = config_load(&loader, "main", in, "extra", &errors), *d;
         struct buf first, second;
