@@ -39,28 +39,41 @@ static uint32_t halves_of_bucket(const struct find *f, unsigned bucket, size_t a
 
 static uint32_t combinations(uint32_t h) { return (uint32_t)(__builtin_popcount(h & 0xffff) * __builtin_popcount(h >> 16)); }
 
-/* How many triples of bytes more the bucket lets through when the shape is in it. */
-static uint32_t cost(const struct find *f, unsigned bucket, const struct byte_set shape[FIND_SHAPE_BYTES])
+/* How many triples of bytes more the bucket lets through when a shape of these halves is in it. */
+static uint32_t cost(const struct find *f, unsigned bucket, const uint32_t shape[FIND_SHAPE_BYTES])
 {
         uint32_t before = 1, after = 1;
 
         for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
                 uint32_t h = halves_of_bucket(f, bucket, at);
                 before *= combinations(h);
-                after *= combinations(h | halves(&shape[at]));
+                after *= combinations(h | shape[at]);
         }
         return after - before;
 }
 
+static unsigned cheapest(const struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES])
+{
+        uint32_t h[FIND_SHAPE_BYTES], least = UINT32_MAX;
+        unsigned bucket = 0;
+
+        for (size_t at = 0; at < FIND_SHAPE_BYTES; at++)
+                h[at] = halves(&shape[at]);
+        for (unsigned b = 0; b < FIND_BUCKETS && least; b++) {
+                uint32_t c = cost(f, b, h);
+                if (c < least) {
+                        least = c;
+                        bucket = b;
+                }
+        }
+        return bucket;
+}
+
 void find_add(struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES])
 {
-        unsigned bucket = 0;
-        uint8_t bit;
+        unsigned bucket = cheapest(f, shape);
+        uint8_t bit = (uint8_t)(1u << bucket % 8);
 
-        for (unsigned b = 1; b < FIND_BUCKETS; b++)
-                if (cost(f, b, shape) < cost(f, bucket, shape))
-                        bucket = b;
-        bit = (uint8_t)(1u << bucket % 8);
         for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
                 for (unsigned c = 0; c < 256; c++) {
                         if (!byte_set_has(&shape[at], (uint8_t)c))

@@ -5,6 +5,7 @@
  * here", and never changes when more bytes come; positions are decided in order. So the result is the same however the stream is cut.
  * Bytes before a random part are given on at once, also when they could be a marker: only a copy of them is kept (scan->back). A protocol that waits for the end of
  * a line is thus never held up by a line that merely ends like a marker. */
+#include "account/base64.h"
 #include "account/find.h"
 #include "account/scan.h"
 #include "account/unit.h"
@@ -49,13 +50,12 @@ struct token_set {
 
 /* ---- the set ---- */
 
-static const char base64_chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char hex_chars[] = "0123456789abcdef";
 
 /* The characters that are wholly determined by the n bytes at `in`, from bit `known` on. Returns how many. */
 static size_t encode(enum coding_kind kind, unsigned known, const uint8_t *in, size_t n, uint8_t *out)
 {
-        const char *chars = kind == KIND_HEX ? hex_chars : base64_chars;
+        const char *chars = kind == KIND_HEX ? hex_chars : base64_std;
         uint32_t acc = 0;
         unsigned bits = 0;
         size_t made = 0;
@@ -297,18 +297,7 @@ static int read_unit(struct reader *r, size_t *from)
         return u.value;
 }
 
-static int digit_of(enum coding_kind kind, uint8_t c)
-{
-        if (kind == KIND_HEX)
-                return unit_hex(c);
-        if (c >= 'A' && c <= 'Z')
-                return c - 'A';
-        if (c >= 'a' && c <= 'z')
-                return c - 'a' + 26;
-        if (c >= '0' && c <= '9')
-                return c - '0' + 52;
-        return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
-}
+static int digit_of(enum coding_kind kind, uint8_t c) { return kind == KIND_HEX ? unit_hex(c) : base64_digit(c); }
 
 static int read_layer(struct reader *r, size_t layer, size_t *from);
 

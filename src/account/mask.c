@@ -1,0 +1,470 @@
+/* Re-masking: see mask.h.
+ *
+ * find.h says where a secret may begin, in any spelling; there the text is compared with each secret, the longest first. The answer at a position is yes, no, or "not before
+ * more bytes are here", and never changes when more bytes come; positions are decided in order, and what is undecided stays. So the result is the same for every cut. */
+#include "account/base64.h"
+#include "account/find.h"
+#include "account/mask.h"
+#include "account/unit.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+        TRIES_MAX = 32,          /* places at which one comparison may have to choose between two readings; more: it is no occurrence */
+        DIGITS_BEFORE_BREAK = 3, /* of a base64 run, before a line break is seen through: else every line that ends like a secret's beginning would wait for the next */
+        ALIGNMENTS = 3,
+        BREAK_BYTES_MAX = 16,
+};
+
+struct pair {
+        uint8_t *secret, *instead; /* instead: what stands in its place in base64, as long as the secret */
+        size_t secret_n;
+        char *placeholder;
+        size_t placeholder_n;
+};
+
+struct mask {
+        struct find find;
+        size_t count;
+        struct pair pairs[MASK_PAIRS_MAX]; /* the longest first */
+        uint64_t plain[256], base64[256];  /* which pairs may begin with this byte */
+};
+
+/* ---- base64 as bits ---- */
+
+/* Digit i of a secret whose first byte is byte `alignment` of a group of three: its value, and in *known which of the six bits are the secret's. */
+static uint8_t digit_at(struct slice s, size_t alignment, size_t i, uint8_t *known)
+{
+        size_t offset = 8 * alignment % 6, bit = 6 * i; /* bits of the run, of which the first `offset` are not the secret's */
+        uint8_t value = 0;
+
+        *known = 0;
+        for (int k = 0; k < 6; k++, bit++) {
+                bool ours = bit >= offset && bit - offset < 8 * s.n;
+                size_t at = ours ? bit - offset : 0;
+                value = (uint8_t)(value << 1 | (ours ? s.p[at / 8] >> (7 - at % 8) & 1 : 0));
+                *known = (uint8_t)(*known << 1 | ours);
+        }
+        return value;
+}
+
+static size_t digit_count(struct slice s, size_t alignment) { return (8 * alignment % 6 + 8 * s.n + 5) / 6; }
+
+/* ---- the set ---- */
+
+struct mask *mask_new(void)
+{
+        struct mask *m = calloc(1, sizeof(*m));
+
+        if (m)
+                find_init(&m->find);
+        return m;
+}
+
+static void pair_fini(struct pair *p)
+{
+        if (p->secret)
+                explicit_bzero(p->secret, p->secret_n);
+        free(p->secret);
+        free(p->instead);
+        free(p->placeholder);
+}
+
+void mask_free(struct mask *m)
+{
+        if (!m)
+                return;
+        for (size_t i = 0; i < m->count; i++)
+                pair_fini(&m->pairs[i]);
+        explicit_bzero(m, sizeof(*m)); /* the shapes tell a secret's first characters */
+        free(m);
+}
+
+static struct byte_set set_of(const char *chars)
+{
+        struct byte_set s = { 0 };
+
+        byte_set_add_text(&s, chars);
+        return s;
+}
+
+/* A shape, and the same with an escape second or third. */
+static void find_add_spelt(struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES])
+{
+        const struct byte_set escape = set_of("%\\"), escaped = set_of("0123456789abcdefABCDEFnrtu/\"\\%");
+
+        find_add(f, (struct byte_set[]){ shape[0], shape[1], escape });
+        find_add(f, (struct byte_set[]){ shape[0], escape, escaped });
+        find_add(f, shape);
+}
+
+/* Shapes that begin with an escape of c; also percent-encoded twice, and JSON's backslash percent-encoded. */
+static void find_add_escape(struct find *f, uint8_t c)
+{
+        static const char hex[] = "0123456789abcdef0123456789ABCDEF";
+        static const char shorts[][2] = { "\nn", "\rr", "\tt", "\bb", "\ff", "//", "\"\"", "\\\\" };
+        struct byte_set high = set_of("25"), low = set_of("5cC"), behind = set_of("u"), behind_many, any;
+
+        for (unsigned upper = 0; upper < 32; upper += 16) {
+                byte_set_add(&high, (uint8_t)hex[upper + (c >> 4)]);
+                byte_set_add(&low, (uint8_t)hex[upper + (c & 15)]);
+        }
+        byte_set_add_all(&any);
+        for (size_t i = 0; i < sizeof(shorts) / sizeof(shorts[0]); i++)
+                if ((uint8_t)shorts[i][0] == c)
+                        byte_set_add(&behind, (uint8_t)shorts[i][1]);
+        find_add(f, (struct byte_set[]){ set_of("%"), high, low });
+        behind_many = behind;
+        byte_set_add(&behind_many, '\\');
+        find_add(f, (struct byte_set[]){ set_of("\\"), behind, any });
+        find_add(f, (struct byte_set[]){ set_of("\\"), set_of("\\"), behind_many }); /* JSON in JSON: all of its backslashes belong to it */
+}
+
+/* The characters that digit i may be. */
+static struct byte_set digit_set(struct slice s, size_t alignment, size_t i)
+{
+        struct byte_set set = { 0 };
+        uint8_t known, value = digit_at(s, alignment, i, &known);
+
+        for (uint8_t digit = 0; digit < 64; digit++) {
+                if ((digit & known) != value)
+                        continue;
+                byte_set_add(&set, (uint8_t)base64_std[digit]);
+                byte_set_add(&set, (uint8_t)base64_url[digit]);
+        }
+        return set;
+}
+
+static void find_add_secret(struct find *f, struct slice s)
+{
+        struct byte_set shape[FIND_SHAPE_BYTES] = { 0 };
+
+        for (size_t i = 0; i < FIND_SHAPE_BYTES; i++)
+                byte_set_add(&shape[i], s.p[i]);
+        find_add_spelt(f, shape);
+        find_add_escape(f, s.p[0]);
+        for (size_t alignment = 0; alignment < ALIGNMENTS; alignment++) {
+                for (size_t i = 0; i < FIND_SHAPE_BYTES; i++)
+                        shape[i] = digit_set(s, alignment, i);
+                find_add_spelt(f, shape);
+                for (unsigned c = 0; c < 128; c++)
+                        if (byte_set_has(&shape[0], (uint8_t)c))
+                                find_add_escape(f, (uint8_t)c);
+        }
+}
+
+/* Which pairs may begin with which byte: anything may stand behind "%" and "\". */
+static void index_pairs(struct mask *m)
+{
+        memset(m->plain, 0, sizeof(m->plain));
+        memset(m->base64, 0, sizeof(m->base64));
+        for (size_t i = 0; i < m->count; i++) {
+                struct slice s = slice_of(m->pairs[i].secret, m->pairs[i].secret_n);
+                uint64_t bit = UINT64_C(1) << i;
+                m->plain[s.p[0]] |= bit;
+                m->plain['%'] |= bit;
+                m->plain['\\'] |= bit;
+                m->base64['%'] |= bit;
+                m->base64['\\'] |= bit;
+                for (size_t alignment = 0; alignment < ALIGNMENTS; alignment++) {
+                        struct byte_set first = digit_set(s, alignment, 0);
+                        for (unsigned c = 0; c < 256; c++)
+                                if (byte_set_has(&first, (uint8_t)c))
+                                        m->base64[c] |= bit;
+                }
+        }
+}
+
+int mask_add(struct mask *m, struct slice secret, struct slice placeholder)
+{
+        struct pair p = { .secret_n = secret.n, .placeholder_n = placeholder.n };
+        size_t at = 0;
+
+        if (m->count == MASK_PAIRS_MAX || secret.n < MASK_SECRET_BYTES_MIN)
+                return -1;
+        p.secret = malloc(secret.n);
+        p.instead = malloc(secret.n);
+        p.placeholder = malloc(placeholder.n + 1);
+        if (!p.secret || !p.instead || !p.placeholder) {
+                pair_fini(&(struct pair){ .instead = p.instead, .placeholder = p.placeholder });
+                free(p.secret);
+                return -1;
+        }
+        memcpy(p.secret, secret.p, secret.n);
+        memset(p.instead, '*', secret.n);
+        if (placeholder.n) {
+                memcpy(p.placeholder, placeholder.p, placeholder.n);
+                memcpy(p.instead, placeholder.p, placeholder.n < secret.n ? placeholder.n : secret.n);
+        }
+        while (at < m->count && m->pairs[at].secret_n >= secret.n)
+                at++;
+        memmove(&m->pairs[at + 1], &m->pairs[at], (m->count - at) * sizeof(p));
+        m->pairs[at] = p;
+        m->count++;
+        find_add_secret(&m->find, secret);
+        index_pairs(m);
+        return 0;
+}
+
+/* ---- comparing ---- */
+
+enum answer { ANSWER_NO, ANSWER_MORE, ANSWER_HIT };
+
+/* How the text at `at` may be read: the way unit.h reads it; percent-encoded once; an escaped backslash; the byte itself. */
+enum reading { READING_UNIT, READING_PERCENT, READING_BACKSLASH, READING_RAW, READING_COUNT };
+
+/* Does the text at `at`, read that way, say c? *n: how many bytes. */
+static enum answer reads_as(struct slice text, size_t at, bool last, enum reading how, uint8_t c, size_t *n)
+{
+        struct slice rest = slice_skip(text, at);
+        struct unit u;
+
+        *n = 1;
+        switch (how) {
+        case READING_UNIT:
+                switch (unit_read(text, at, last, &u)) {
+                case UNIT_MORE: return ANSWER_MORE;
+                case UNIT_OK: *n = u.n; return u.value == c && !u.soft ? ANSWER_HIT : ANSWER_NO;
+                case UNIT_END: break;
+                }
+                return ANSWER_NO;
+        case READING_PERCENT:
+                *n = 3;
+                if (rest.n < 3 || rest.p[0] != '%')
+                        return ANSWER_NO; /* too short, and more to come: the unit said so */
+                return unit_hex(rest.p[1]) == c >> 4 && unit_hex(rest.p[2]) == (c & 15) ? ANSWER_HIT : ANSWER_NO;
+        case READING_BACKSLASH: *n = 2; return c == '\\' && slice_starts(rest, SLICE_LIT("\\\\")) ? ANSWER_HIT : ANSWER_NO;
+        case READING_RAW: return rest.n && rest.p[0] == c ? ANSWER_HIT : ANSWER_NO;
+        case READING_COUNT: break;
+        }
+        return ANSWER_NO;
+}
+
+/* A place to come back to when the reading chosen there leads nowhere. */
+struct try
+{
+        size_t i, at;
+        enum reading how;
+};
+
+static enum answer match_plain(const struct pair *p, struct slice text, size_t at, bool last, size_t *end)
+{
+        struct try tries[TRIES_MAX];
+        size_t tried = 0, i = 0, steps = 0;
+        enum reading how = READING_UNIT;
+
+        while (i < p->secret_n) {
+                enum answer answer = ANSWER_NO;
+                size_t n = 0;
+                uint8_t c = at < text.n ? text.p[at] : 0;
+                /* Most characters can only be read in one way. */
+                if (c != '%' && c != '\\' && c != '=' && at < text.n)
+                        answer = how == READING_UNIT && c == p->secret[i] ? ANSWER_HIT : ANSWER_NO, n = 1, how = READING_RAW;
+                else
+                        for (; how < READING_COUNT && (answer = reads_as(text, at, last, how, p->secret[i], &n)) == ANSWER_NO; how++)
+                                ;
+                if (answer == ANSWER_MORE)
+                        return ANSWER_MORE;
+                if (answer == ANSWER_HIT) {
+                        if (how < READING_RAW && tried < TRIES_MAX)
+                                tries[tried++] = (struct try){ i, at, how + 1 };
+                        i++;
+                        at += n;
+                        how = READING_UNIT;
+                } else {
+                        if (tried == 0 || ++steps > TRIES_MAX)
+                                return ANSWER_NO;
+                        tried--;
+                        i = tries[tried].i;
+                        at = tries[tried].at;
+                        how = tries[tried].how;
+                }
+        }
+        *end = at;
+        return ANSWER_HIT;
+}
+
+/* Is u one of the blanks that a line break and the next line's indentation are made of? */
+static bool breaks_line(const struct unit *u, bool broken) { return u->line_break || (broken && (u->value == ' ' || u->value == '\t')); }
+
+/* The next digit of a run; line breaks before it are passed over when `breaks`. UNIT_END: none. */
+static enum unit_status digit_read(struct slice text, size_t *at, bool last, bool breaks, struct unit *u, int *digit)
+{
+        size_t begin = *at;
+        bool broken = false;
+
+        for (;;) {
+                enum unit_status status = unit_read(text, *at, last, u);
+                if (status != UNIT_OK)
+                        return status;
+                if (!breaks || !breaks_line(u, broken))
+                        break;
+                *at += u->n;
+                if (*at - begin > BREAK_BYTES_MAX)
+                        return UNIT_END;
+                broken = true;
+        }
+        *digit = base64_digit(u->value);
+        return *digit < 0 ? UNIT_END : UNIT_OK;
+}
+
+static enum answer match_base64(const struct pair *p, size_t alignment, struct slice text, size_t at, bool last, size_t *end)
+{
+        struct slice s = slice_of(p->secret, p->secret_n);
+
+        for (size_t i = 0, n = digit_count(s, alignment); i < n; i++) {
+                struct unit u;
+                int digit;
+                uint8_t known, value = digit_at(s, alignment, i, &known);
+                enum unit_status status = digit_read(text, &at, last, i >= DIGITS_BEFORE_BREAK, &u, &digit);
+                if (status != UNIT_OK)
+                        return status == UNIT_MORE ? ANSWER_MORE : ANSWER_NO;
+                if ((digit & known) != value)
+                        return ANSWER_NO;
+                at += u.n;
+        }
+        *end = at;
+        return ANSWER_HIT;
+}
+
+struct occurrence {
+        const struct pair *pair;
+        size_t alignment; /* ALIGNMENTS: plain */
+        size_t end;
+};
+
+static enum answer decide(const struct mask *m, struct slice text, size_t at, bool last, struct occurrence *o)
+{
+        uint8_t c = text.p[at];
+
+        for (uint64_t which = m->plain[c] | m->base64[c]; which; which &= which - 1) {
+                size_t i = (size_t)__builtin_ctzll(which);
+                enum answer answer = ANSWER_NO;
+                o->pair = &m->pairs[i];
+                o->alignment = ALIGNMENTS;
+                if (m->plain[c] >> i & 1)
+                        answer = match_plain(o->pair, text, at, last, &o->end);
+                for (size_t alignment = 0; answer == ANSWER_NO && alignment < ALIGNMENTS && m->base64[c] >> i & 1; alignment++) {
+                        o->alignment = alignment;
+                        answer = match_base64(o->pair, alignment, text, at, last, &o->end);
+                }
+                if (answer != ANSWER_NO)
+                        return answer;
+        }
+        return ANSWER_NO;
+}
+
+/* ---- replacing ---- */
+
+static int digit_write(uint8_t digit, bool url, uint8_t spelt, struct buf *out)
+{
+        char c = (url ? base64_url : base64_std)[digit];
+
+        if ((spelt & SPELT_PERCENT) && (c == '+' || c == '/')) /* there they mean something else */
+                return buf_add_str(out, c == '+' ? "%2B" : "%2F");
+        return buf_add(out, &c, 1);
+}
+
+/* The run in text[at, o->end) with the secret's bits replaced; what stands around them in its first and last digit, and its line breaks, stay. */
+static int write_base64(const struct occurrence *o, struct slice text, size_t at, struct buf *out)
+{
+        struct slice instead = slice_of(o->pair->instead, o->pair->secret_n);
+        bool url = memchr(text.p + at, '-', o->end - at) || memchr(text.p + at, '_', o->end - at);
+
+        for (size_t i = 0, n = digit_count(instead, o->alignment); i < n; i++) {
+                struct unit u = { 0 };
+                int digit = 0;
+                uint8_t known, value = digit_at(instead, o->alignment, i, &known);
+                size_t from = at;
+                if (digit_read(text, &at, true, i >= DIGITS_BEFORE_BREAK, &u, &digit) != UNIT_OK)
+                        return -1; /* impossible: it was read before */
+                if (buf_add(out, text.p + from, at - from) < 0 || digit_write((uint8_t)((digit & ~known) | value), url, u.spelt, out) < 0)
+                        return -1;
+                at += u.n;
+        }
+        return 0;
+}
+
+static int write_occurrence(const struct occurrence *o, struct slice text, size_t at, struct buf *out)
+{
+        if (o->alignment == ALIGNMENTS)
+                return buf_add(out, o->pair->placeholder, o->pair->placeholder_n);
+        return write_base64(o, slice_first(text, o->end), at, out);
+}
+
+/* Writes what is decided; *used: how much of the text that was. */
+static int replace(const struct mask *m, struct slice text, bool last, struct buf *out, size_t *used, uint64_t *found)
+{
+        size_t given = 0, at = 0;
+
+        while ((at = find_next(&m->find, text, at)) < text.n) {
+                struct occurrence o = { 0 };
+                enum answer answer = decide(m, text, at, last, &o);
+                if (answer == ANSWER_MORE)
+                        break;
+                if (answer == ANSWER_NO) {
+                        at++;
+                        continue;
+                }
+                if (buf_add(out, text.p + given, at - given) < 0 || write_occurrence(&o, text, at, out) < 0)
+                        return -1;
+                given = at = o.end;
+                ++*found;
+        }
+        if (at > text.n)
+                at = text.n;
+        *used = at;
+        return buf_add(out, text.p + given, at - given);
+}
+
+/* ---- the stream ---- */
+
+void mask_begin(struct mask_stream *s, struct mask *m)
+{
+        *s = (struct mask_stream){ .m = m };
+        buf_init(&s->keep, 0);
+}
+
+static void keep_wipe(struct buf *keep)
+{
+        if (keep->bytes)
+                explicit_bzero(keep->bytes, keep->cap);
+}
+
+void mask_end(struct mask_stream *s)
+{
+        keep_wipe(&s->keep);
+        buf_fini(&s->keep);
+}
+
+int mask_feed(struct mask_stream *s, struct slice in, bool last, struct buf *out)
+{
+        size_t used;
+
+        if (s->m->count == 0 && buf_len(&s->keep) == 0)
+                return in.n ? buf_add_slice(out, in) : 0;
+        if (buf_len(&s->keep) == 0) {
+                if (replace(s->m, in, last, out, &used, &s->found) < 0)
+                        return -1;
+                return used < in.n ? buf_add_slice(&s->keep, slice_skip(in, used)) : 0;
+        }
+        if ((in.n && buf_add_slice(&s->keep, in) < 0) || replace(s->m, buf_slice(&s->keep), last, out, &used, &s->found) < 0)
+                return -1;
+        buf_consume(&s->keep, used);
+        return 0;
+}
+
+int mask_text(struct mask *m, struct slice in, struct buf *out)
+{
+        size_t used, before = out->end, start = out->start;
+        uint64_t found = 0;
+
+        if (m->count == 0)
+                return 0;
+        if (replace(m, in, true, out, &used, &found) < 0)
+                return -1;
+        if (!found)
+                out->end -= buf_len(out) - (before - start);
+        return found != 0;
+}
