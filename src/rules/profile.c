@@ -66,8 +66,9 @@ static bool npm_version(struct slice s)
         return s.n == 0;
 }
 
-/* [@scope/]name; the separator as it is, or encoded only. *name is the part behind it, *literal: the separator was "/" or there was no scope. */
-static bool npm_name(struct slice *s, bool encoded_only, struct slice *name, bool *literal)
+/* [@scope/]name, the separator as it is or encoded: the doors judge both readings. *name is the part behind it, *literal: the separator was "/" or there was
+ * no scope. */
+static bool npm_name(struct slice *s, struct slice *name, bool *literal)
 {
         size_t before = s->n;
 
@@ -77,7 +78,7 @@ static bool npm_name(struct slice *s, bool encoded_only, struct slice *name, boo
                         return false;
                 if (EAT(s, "%2F") || EAT(s, "%2f"))
                         *literal = false;
-                else if (encoded_only || !EAT(s, "/"))
+                else if (!EAT(s, "/"))
                         return false;
         }
         *name = eat_run(s, false, "._-");
@@ -92,8 +93,8 @@ static bool npm_service(struct slice s)
         if (slice_is(s, "npm/v1/keys"))
                 return true;
         if (EAT(&s, "npm/v1/attestations/"))
-                return npm_name(&s, true, &name, &literal) && EAT(&s, "@") && npm_version(s);
-        return EAT(&s, "package/") && npm_name(&s, true, &name, &literal) && slice_is(s, "/dist-tags");
+                return npm_name(&s, &name, &literal) && EAT(&s, "@") && npm_version(s);
+        return EAT(&s, "package/") && npm_name(&s, &name, &literal) && slice_is(s, "/dist-tags");
 }
 
 /* "name-1.2.3.tgz" */
@@ -113,7 +114,7 @@ static bool npm_request(struct slice path, const struct policy_request_query *q)
                 return false;
         if (EAT(&path, "-/"))
                 return get && npm_service(path);
-        if (!npm_name(&path, false, &name, &literal))
+        if (!npm_name(&path, &name, &literal))
                 return false;
         if (path.n == 0)
                 return true;

@@ -188,8 +188,8 @@ static const struct {
         { PROFILE_NPM, "GET HEAD", "", "^/(@" NAME "(/|%2[Ff]))?" NAME "$" },
         { PROFILE_NPM, "GET", "", "^/(@" NAME "/)?(" NAME ")/-/\\2-" VERSION "\\.tgz$" },
         { PROFILE_NPM, "GET", "", "^/-/npm/v1/keys$" },
-        { PROFILE_NPM, "GET", "", "^/-/npm/v1/attestations/(@" NAME "%2[Ff])?" NAME "@" VERSION "$" },
-        { PROFILE_NPM, "GET", "", "^/-/package/(@" NAME "%2[Ff])?" NAME "/dist-tags$" },
+        { PROFILE_NPM, "GET", "", "^/-/npm/v1/attestations/(@" NAME "(/|%2[Ff]))?" NAME "@" VERSION "$" },
+        { PROFILE_NPM, "GET", "", "^/-/package/(@" NAME "(/|%2[Ff]))?" NAME "/dist-tags$" },
         { PROFILE_GIT, "GET", "service=git-upload-pack", "^" REPOSITORY "/info/refs$" },
         { PROFILE_GIT, "POST", "", "^" REPOSITORY "/git-upload-pack$" },
 };

@@ -46,6 +46,8 @@ static void test_npm(void **state)
                 { "GET", "/-/npm/v1/attestations/@a%2Fb@1.3.0", NULL, false, true },
                 { "GET", "/-/package/@a%2Fb/dist-tags", NULL, false, true },
                 { "GET", "/-/package/a/dist-tags", NULL, false, true },
+                { "GET", "/-/package/@a/b/dist-tags", NULL, false, true }, /* the second reading of an encoded slash */
+                { "GET", "/-/npm/v1/attestations/@a/b@1.3.0", NULL, false, true },
                 /* Writes, and what says nothing about a package. */
                 { "PUT", "/left-pad", NULL, true, false },
                 { "PUT", "/left-pad", NULL, false, false },
