@@ -79,15 +79,19 @@ static void note_difference(const struct workspace *ws, struct slice before, str
 /* The block's text with other rules in it. 0 or -1. */
 static int replaced_text(const struct workspace *ws, struct slice rules, struct buf *out, struct diags *errors, struct err *err)
 {
-        struct buf file;
-        int rc;
+        struct buf file, own;
+        int rc = 0;
 
-        if (ws->text)
-                return config_replace_rules(slice_str(ws->text), ws->file, slice_str(ws->name), rules, out, errors);
         buf_init(&file, DAEMON_CONFIG_BYTES + 65536);
-        rc = fd_read_file(ws->file, &file, DAEMON_CONFIG_BYTES, err);
+        buf_init(&own, 0);
+        config_own_rules(ws->settings->config, ws->conf, rules, &own);
+        if (ws->text)
+                buf_add_str(&file, ws->text);
+        else
+                rc = fd_read_file(ws->file, &file, DAEMON_CONFIG_BYTES, err);
         if (rc == 0)
-                rc = config_replace_rules(buf_slice(&file), ws->file, slice_str(ws->name), rules, out, errors);
+                rc = config_replace_rules(buf_slice(&file), ws->file, slice_str(ws->name), buf_slice(&own), out, errors);
+        buf_fini(&own);
         buf_fini(&file);
         return rc;
 }
