@@ -89,6 +89,8 @@ static int replaced_text(const struct workspace *ws, struct slice rules, struct 
                 buf_add_str(&file, ws->text);
         else
                 rc = fd_read_file(ws->file, &file, DAEMON_CONFIG_BYTES, err);
+        if (own.failed || file.failed)
+                rc = err_set(err, "out of memory");
         if (rc == 0)
                 rc = config_replace_rules(buf_slice(&file), ws->file, slice_str(ws->name), buf_slice(&own), out, errors);
         buf_fini(&own);
