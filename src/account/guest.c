@@ -19,18 +19,19 @@ static const struct file_row {
         guest_lines *lines;
         guest_stray *stray;     /* may be NULL */
         guest_members *members; /* instead of lines */
+        const char *member;     /* the one member of the object that is changed */
 } files[] = {
-        { ".git-credentials", KIND_BIT(ACCOUNT_GITHUB) | KIND_BIT(ACCOUNT_GITLAB) | KIND_BIT(ACCOUNT_BASIC), true, lines_git_credentials, stray_git_credentials, NULL },
-        { ".gitconfig", KIND_BIT(ACCOUNT_GITHUB) | KIND_BIT(ACCOUNT_GITLAB) | KIND_BIT(ACCOUNT_BASIC), false, lines_git_config, NULL, NULL },
-        { ".config/gh/hosts.yml", KIND_BIT(ACCOUNT_GITHUB), false, lines_gh_hosts, NULL, NULL },
-        { ".npmrc", KIND_BIT(ACCOUNT_NPM), false, lines_npmrc, stray_npmrc, NULL },
-        { ".netrc", KIND_BIT(ACCOUNT_PYPI) | KIND_BIT(ACCOUNT_BASIC), true, lines_netrc, stray_netrc, NULL }, /* pip, uv, curl -n */
-        { ".cargo/credentials.toml", KIND_BIT(ACCOUNT_CARGO), false, lines_cargo, NULL, NULL },
-        { ".docker/config.json", KIND_BIT(ACCOUNT_REGISTRY), false, NULL, NULL, members_docker },
-        { ".claude.json", KIND_BIT(ACCOUNT_MCP), false, NULL, NULL, members_claude },
-        { ".gemini/settings.json", KIND_BIT(ACCOUNT_MCP), false, NULL, NULL, members_gemini },
-        { ".config/opencode/opencode.json", KIND_BIT(ACCOUNT_MCP), false, NULL, NULL, members_opencode },
-        { ".codex/config.toml", KIND_BIT(ACCOUNT_MCP), false, lines_codex, NULL, NULL },
+        { ".git-credentials", KIND_BIT(ACCOUNT_GITHUB) | KIND_BIT(ACCOUNT_GITLAB) | KIND_BIT(ACCOUNT_BASIC), true, lines_git_credentials, stray_git_credentials, NULL, NULL },
+        { ".gitconfig", KIND_BIT(ACCOUNT_GITHUB) | KIND_BIT(ACCOUNT_GITLAB) | KIND_BIT(ACCOUNT_BASIC), false, lines_git_config, NULL, NULL, NULL },
+        { ".config/gh/hosts.yml", KIND_BIT(ACCOUNT_GITHUB), false, lines_gh_hosts, NULL, NULL, NULL },
+        { ".npmrc", KIND_BIT(ACCOUNT_NPM), false, lines_npmrc, stray_npmrc, NULL, NULL },
+        { ".netrc", KIND_BIT(ACCOUNT_PYPI) | KIND_BIT(ACCOUNT_BASIC), true, lines_netrc, stray_netrc, NULL, NULL }, /* pip, uv, curl -n */
+        { ".cargo/credentials.toml", KIND_BIT(ACCOUNT_CARGO), false, lines_cargo, NULL, NULL, NULL },
+        { ".docker/config.json", KIND_BIT(ACCOUNT_REGISTRY), false, NULL, NULL, members_docker, "auths" },
+        { ".claude.json", KIND_BIT(ACCOUNT_MCP), false, NULL, NULL, members_claude, "mcpServers" },
+        { ".gemini/settings.json", KIND_BIT(ACCOUNT_MCP), false, NULL, NULL, members_gemini, "mcpServers" },
+        { ".config/opencode/opencode.json", KIND_BIT(ACCOUNT_MCP), false, NULL, NULL, members_opencode, "mcp" },
+        { ".codex/config.toml", KIND_BIT(ACCOUNT_MCP), false, lines_codex, NULL, NULL, NULL },
 };
 enum { FILES = sizeof(files) / sizeof(*files) };
 
@@ -177,8 +178,6 @@ end:
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------------------------------ */
 
-static int add_chunk(const char *bytes, size_t n, void *out) { return buf_add(out, bytes, n); }
-
 static bool blank(struct slice s)
 {
         for (size_t i = 0; i < s.n; i++)
@@ -189,17 +188,16 @@ static bool blank(struct slice s)
 
 static int json_file(const struct file_row *row, const struct binding *bindings, size_t count, struct slice present, struct buf *out, const char **why)
 {
-        json_t *was = blank(present) ? json_object() : json_loadb((const char *)present.p, present.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+        struct slice text = blank(present) ? SLICE_LIT("{}\n") : present;
+        /* jansson passes over a NUL byte behind a number */
+        json_t *was = slice_find(text, 0) >= 0 ? NULL : json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
         json_t *now = json_deep_copy(was);
         int rc = -1;
 
         *why = "it is not a JSON object";
         if (json_is_object(now) && row->members(now, bindings, count, why) == 0) {
-                *why = "out of memory";
-                if (json_equal(was, now))
-                        rc = 0;
-                else if (json_dump_callback(now, add_chunk, out, JSON_INDENT(2)) == 0 && buf_add_str(out, "\n") == 0)
-                        rc = 1;
+                *why = "it cannot be changed in place";
+                rc = json_equal(was, now) ? 0 : json_splice(text, row->member, json_object_get(now, row->member), out) < 0 ? -1 : 1;
         }
         json_decref(was);
         json_decref(now);

@@ -9,6 +9,121 @@
 
 #include <stdio.h>
 
+/* ---- changing one member of a text -------------------------------------------------------------------------------------------------------------------- */
+
+static void skip_blank(struct slice *s)
+{
+        while (s->n && (s->p[0] == ' ' || s->p[0] == '\t' || s->p[0] == '\r' || s->p[0] == '\n'))
+                *s = slice_skip(*s, 1);
+}
+
+/* Behind the string at the front. */
+static void skip_string(struct slice *s)
+{
+        *s = slice_skip(*s, 1);
+        while (s->n && s->p[0] != '"')
+                *s = slice_skip(*s, s->p[0] == '\\' ? 2 : 1);
+        *s = slice_skip(*s, 1);
+}
+
+/* Behind the value at the front. */
+static void skip_value(struct slice *s)
+{
+        size_t depth = 0;
+
+        while (s->n) {
+                uint8_t c = s->p[0];
+
+                if (depth == 0 && (c == ',' || c == '}' || c == ']'))
+                        return;
+                if (c == '"') {
+                        skip_string(s);
+                        continue;
+                }
+                depth += c == '{' || c == '[';
+                depth -= c == '}' || c == ']';
+                *s = slice_skip(*s, 1);
+        }
+}
+
+/* Where the members of an object stand in its text. */
+struct spot {
+        size_t from, to; /* the value under that name; blanks behind it may be in it */
+        size_t last;     /* behind the last value, or behind the "{" */
+        bool found, any;
+};
+
+static struct spot spot_find(struct slice text, struct slice name)
+{
+        struct slice s = text;
+        struct spot at = { .found = false };
+
+        skip_blank(&s);
+        s = slice_skip(s, 1);
+        at.last = text.n - s.n;
+        for (skip_blank(&s); s.n && s.p[0] == '"'; skip_blank(&s)) {
+                struct slice key = s, value;
+
+                skip_string(&s);
+                key = slice_of(key.p + 1, (size_t)(s.p - key.p) - 2);
+                skip_blank(&s);
+                s = slice_skip(s, 1); /* ":" */
+                skip_blank(&s);
+                value = s;
+                skip_value(&s);
+                value.n -= s.n;
+                while (value.n && strchr(" \t\r\n", value.p[value.n - 1]))
+                        value.n--;
+                at.any = true;
+                at.last = (size_t)(value.p + value.n - text.p);
+                if (slice_eq(key, name))
+                        at = (struct spot){ .from = (size_t)(value.p - text.p), .to = at.last, .last = at.last, .found = true, .any = true };
+                if (at.found || !s.n || s.p[0] != ',')
+                        break;
+                s = slice_skip(s, 1);
+        }
+        return at;
+}
+
+/* Indented as a member of the outermost object; a line break in JSON stands never inside a string. */
+static int add_indented(const char *bytes, size_t n, void *out)
+{
+        for (size_t i = 0; i < n; i++)
+                if (buf_add(out, bytes + i, 1) < 0 || (bytes[i] == '\n' && buf_add_str(out, "  ") < 0))
+                        return -1;
+        return 0;
+}
+
+static bool same_spelling(struct slice text, const char *name, bool found)
+{
+        json_t *o = json_loadb((const char *)text.p, text.n, JSON_ALLOW_NUL, NULL);
+        bool there = json_object_get(o, name) != NULL;
+
+        json_decref(o);
+        return there == found;
+}
+
+int json_splice(struct slice text, const char *name, json_t *value, struct buf *out)
+{
+        struct spot at = spot_find(text, slice_str(name));
+
+        if (!same_spelling(text, name, at.found))
+                return -1;
+        if (!at.found)
+                at.from = at.to = at.last;
+        buf_add_slice(out, slice_first(text, at.from));
+        if (!at.found)
+                buf_addf(out, "%s\n  \"%s\": ", at.any ? "," : "", name);
+        if (json_dump_callback(value, add_indented, out, JSON_INDENT(2)) < 0)
+                return -1;
+        if (!at.any)
+                buf_add_str(out, "\n");
+        buf_add_slice(out, slice_skip(text, at.to));
+        return out->failed ? -1 : 0;
+}
+
+/* ---- members ------------------------------------------------------------------------------------------------------------------------------------------ */
+
 static struct slice text_of(const json_t *v) { return slice_of(json_string_value(v), json_string_length(v)); }
 
 /* The object under that name, made when it is missing; NULL: something else stands there. */

@@ -25,9 +25,12 @@ guest_stray stray_git_credentials, stray_npmrc, stray_netrc;
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------------------------- */
 
-/* Changes root: sets what the bindings of `kinds` want, removes what was ours. 0, or -1 with *why. */
+/* Changes one member of root: sets what the bindings of `kinds` want, removes what was ours. 0, or -1 with *why. */
 typedef int guest_members(json_t *root, const struct binding *bindings, size_t count, const char **why);
 guest_members members_docker, members_claude, members_gemini, members_opencode;
+
+/* text, a JSON object that jansson has read, with `value` under that name; all else as it is, byte for byte. 0; -1: memory, or the name stands there in another spelling. */
+int json_splice(struct slice text, const char *name, json_t *value, struct buf *out) __attribute__((warn_unused_result));
 
 /* Is a binding to be given to the guest at all, and is it of one of these kinds (bit 1 << kind)? */
 bool guest_wants(const struct binding *b, unsigned kinds);
