@@ -95,26 +95,30 @@ static int basic_value(struct arena *a, struct slice user, struct slice password
         return p ? 0 : -1;
 }
 
-static int percent_value(struct arena *a, struct slice secret, struct slice *out)
+/* Writes a byte percent-encoded where it has to be (RFC 3986 §2.3); at most three. */
+static size_t percent_byte(uint8_t c, uint8_t out[3])
 {
         static const char hex[] = "0123456789ABCDEF";
+
+        if ((c >= '0' && c <= '9') || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c && strchr("-._~", c))) {
+                out[0] = c;
+                return 1;
+        }
+        out[0] = '%';
+        out[1] = (uint8_t)hex[c >> 4];
+        out[2] = (uint8_t)hex[c & 15];
+        return 3;
+}
+
+static int percent_value(struct arena *a, struct slice secret, struct slice *out)
+{
         uint8_t *p = arena_alloc(a, 3 * secret.n);
         size_t n = 0;
 
         if (!p)
                 return -1;
-        for (size_t i = 0; i < secret.n; i++) {
-                uint8_t c = secret.p[i];
-                bool plain = (c >= '0' && c <= '9') || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c && strchr("-._~", c));
-
-                if (plain) {
-                        p[n++] = c;
-                        continue;
-                }
-                p[n++] = '%';
-                p[n++] = (uint8_t)hex[c >> 4];
-                p[n++] = (uint8_t)hex[c & 15];
-        }
+        for (size_t i = 0; i < secret.n; i++)
+                n += percent_byte(secret.p[i], p + n);
         *out = slice_of(p, n);
         return 0;
 }
@@ -278,24 +282,38 @@ void swap_begin(struct swap_stream *s, const struct binding *b, struct slice sec
         }
 }
 
-static int add_json(struct buf *out, struct slice secret)
+/* Writes a byte as it stands in a JSON string; at most six. */
+static size_t json_byte(uint8_t c, uint8_t out[6])
 {
         static const char hex[] = "0123456789abcdef";
 
-        for (size_t i = 0; i < secret.n; i++) {
-                uint8_t c = secret.p[i];
-                char control[] = { '\\', 'u', '0', '0', hex[c >> 4 & 15], hex[c & 15] };
-                int rc;
-
-                if (c < 0x20)
-                        rc = buf_add(out, control, sizeof(control));
-                else if (c == '"' || c == '\\')
-                        rc = buf_add_slice(out, slice_of((uint8_t[]){ '\\', c }, 2));
-                else
-                        rc = buf_add(out, &c, 1);
-                if (rc < 0)
-                        return -1;
+        if (c >= 0x20 && c != '"' && c != '\\') {
+                out[0] = c;
+                return 1;
         }
+        out[0] = '\\';
+        out[1] = c;
+        if (c >= 0x20)
+                return 2;
+        memcpy(out + 1, "u00", 3);
+        out[4] = (uint8_t)hex[c >> 4];
+        out[5] = (uint8_t)hex[c & 15];
+        return 6;
+}
+
+static int add_secret(const struct swap_stream *s, struct buf *out)
+{
+        uint8_t *p;
+        size_t n = 0;
+
+        if (!s->json && !s->form)
+                return buf_add_slice(out, s->secret);
+        p = buf_reserve(out, 6 * s->secret.n);
+        if (!p)
+                return -1;
+        for (size_t i = 0; i < s->secret.n; i++)
+                n += s->json ? json_byte(s->secret.p[i], p + n) : percent_byte(s->secret.p[i], p + n);
+        buf_commit(out, n);
         return 0;
 }
 
@@ -306,7 +324,7 @@ static int swap_found(struct swap_stream *s, struct buf *out)
                 return ACCOUNT_TWICE;
         s->done = true;
         s->held = 0;
-        return s->json ? add_json(out, s->secret) : buf_add_slice(out, s->secret);
+        return add_secret(s, out);
 }
 
 /* Takes one byte that may go on or begin a match. */

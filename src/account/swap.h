@@ -18,12 +18,12 @@ const char *secret_problem(enum account_kind kind, struct slice secret);
 int swap_head(struct arena *a, const struct binding *b, const struct account_use *u, struct slice secret, struct request *req)
         __attribute__((warn_unused_result));
 
-/* SLOT_BODY and SLOT_WEBSOCKET, streaming: the same result however the bytes are cut. JSON: the secret is escaped as JSON where the placeholder stood inside a
- * JSON string (`json`). A second occurrence is ACCOUNT_TWICE. */
+/* SLOT_BODY and SLOT_WEBSOCKET, streaming: the same result however the bytes are cut. The secret is escaped as the text around it wants it: as JSON (`json`: a placeholder
+ * stands in a string there), or percent-encoded in application/x-www-form-urlencoded (set `form` after swap_begin). A second occurrence is ACCOUNT_TWICE. */
 struct swap_stream {
         const struct binding *b;
         struct slice secret;
-        bool json, done;
+        bool json, form, done;
         size_t held;       /* bytes of a possible match kept back: they are the placeholder's first ones */
         uint8_t back[160]; /* of the search; PLACEHOLDER_BYTES_MAX */
 };

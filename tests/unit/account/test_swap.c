@@ -278,6 +278,24 @@ static void test_stream_overlap(void **state)
         assert_stream(&t.b, false, "anything", "anything", ACCOUNT_OK);
 }
 
+/* In a form, as a form wants it. */
+static void test_stream_form(void **state)
+{
+        struct test_binding t;
+        struct swap_stream s;
+        struct buf out;
+        char text[TEXT];
+
+        (void)state;
+        test_bind(&t, ACCOUNT_BEARER, "api");
+        buf_init(&out, 0);
+        swap_begin(&s, &t.b, SLICE_LIT("a b&c=d+e/ü"), false);
+        s.form = true;
+        assert_int_equal(feed(&s, slice_str(test_fill(text, TEXT, "x=1&secret=@&y=2", t.placeholder)), true, &out), ACCOUNT_OK);
+        assert_slice(buf_slice(&out), "x=1&secret=a%20b%26c%3Dd%2Be%2F%C3%BC&y=2");
+        buf_fini(&out);
+}
+
 static void test_wipe(void **state)
 {
         struct arena a;
@@ -298,7 +316,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 ARENA_TEST(test_head),         ARENA_TEST(test_basic),        ARENA_TEST(test_attach),    ARENA_TEST(test_judged_elsewhere), ARENA_TEST(test_secrets),
-                ARENA_TEST(test_cannot_carry), cmocka_unit_test(test_stream), cmocka_unit_test(test_stream_overlap), cmocka_unit_test(test_wipe),
+                ARENA_TEST(test_cannot_carry), cmocka_unit_test(test_stream), cmocka_unit_test(test_stream_overlap), cmocka_unit_test(test_stream_form), cmocka_unit_test(test_wipe),
         };
         return cmocka_run_group_tests_name("account/swap", tests, NULL, NULL);
 }
