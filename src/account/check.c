@@ -90,7 +90,8 @@ static size_t count_core(struct slice s, struct slice core)
         size_t count = 0;
 
         for (size_t i = 0; core.n && i < s.n; i++)
-                count += core_at(slice_skip(s, i), core);
+                if (s.p[i] == '%' || ascii_lower(s.p[i]) == ascii_lower(core.p[0]))
+                        count += core_at(slice_skip(s, i), core);
         return count;
 }
 
