@@ -10,10 +10,23 @@ enum { BUF_FIRST_BYTES = 256, BUF_KEEP_BYTES = 32 * 1024 };
 
 void buf_init(struct buf *b, size_t limit_bytes) { *b = (struct buf){ .limit_bytes = limit_bytes }; }
 
+static void forget(const struct buf *b, size_t from, size_t to)
+{
+        if (b->wipe && from < to)
+                explicit_bzero(b->bytes + from, to - from);
+}
+
+/* What was consumed was wiped then. */
+static void give_back(struct buf *b)
+{
+        forget(b, b->start, b->end);
+        free(b->bytes);
+}
+
 void buf_fini(struct buf *b)
 {
-        free(b->bytes);
-        *b = (struct buf){ .limit_bytes = b->limit_bytes };
+        give_back(b);
+        *b = (struct buf){ .limit_bytes = b->limit_bytes, .wipe = b->wipe };
 }
 
 uint8_t *buf_reserve(struct buf *b, size_t n)
@@ -29,6 +42,7 @@ uint8_t *buf_reserve(struct buf *b, size_t n)
                 return b->bytes ? b->bytes + b->end : NULL; /* nothing asked of an empty buffer */
         if (b->start && len + n <= b->cap && len <= b->start) {
                 memcpy(b->bytes, b->bytes + b->start, len);
+                forget(b, b->start, b->end);
                 b->start = 0;
                 b->end = len;
                 return b->bytes + b->end;
@@ -43,7 +57,7 @@ uint8_t *buf_reserve(struct buf *b, size_t n)
         }
         if (len)
                 memcpy(bytes, b->bytes + b->start, len);
-        free(b->bytes);
+        give_back(b);
         b->bytes = bytes;
         b->cap = cap;
         b->start = 0;
@@ -89,6 +103,7 @@ int buf_addf(struct buf *b, const char *fmt, ...)
 void buf_consume(struct buf *b, size_t n)
 {
         assert(n <= buf_len(b));
+        forget(b, b->start, b->start + n);
         b->start += n;
         if (b->start < b->end)
                 return;

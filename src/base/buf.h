@@ -9,6 +9,7 @@ struct buf {
         size_t start, end, cap;
         size_t limit_bytes; /* of unread bytes; 0: no limit */
         bool failed;        /* an append did not fit; all later appends fail too */
+        bool wipe;          /* set after buf_init: what leaves the queue, moves or is freed is overwritten where it stood, since a secret may be in it */
 };
 
 void buf_init(struct buf *b, size_t limit_bytes);

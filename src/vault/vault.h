@@ -9,6 +9,7 @@
 #define BROME_VAULT_VAULT_H
 
 #include "base/err.h"
+#include "base/secret.h"
 #include "base/slice.h"
 
 #include <jansson.h>
@@ -41,9 +42,5 @@ int vault_remove(struct vault *v, struct slice name, struct err *err) __attribut
 struct slice vault_get(const struct vault *v, struct slice name);
 /* Names, also while locked? No: they are sealed as well; none while locked. NULL behind the last. */
 const char *vault_name(const struct vault *v, size_t i);
-
-/* Memory for a secret: locked, not dumped, not inherited. NULL when there is none. secret_free wipes. */
-void *secret_alloc(size_t bytes) __attribute__((warn_unused_result));
-void secret_free(void *p, size_t bytes);
 
 #endif

@@ -86,9 +86,28 @@ static void test_arena_is_aligned_and_zero(void **state)
         arena_fini(&a);
 }
 
+/* What left a queue that wipes stands nowhere in its block any more. */
+static void wipes(void **state)
+{
+        struct buf b;
+        uint8_t *at;
+
+        (void)state;
+        buf_init(&b, 0);
+        b.wipe = true;
+        assert_int_equal(buf_add_str(&b, "secret-secret-"), 0);
+        at = b.bytes;
+        buf_consume(&b, 7);
+        assert_memory_equal(at, "\0\0\0\0\0\0\0secret-", 14);
+        buf_consume(&b, 7);
+        assert_memory_equal(at, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 14);
+        buf_fini(&b);
+        assert_true(b.wipe);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = { cmocka_unit_test(test_queue_keeps_order), cmocka_unit_test(test_limit_is_sticky), cmocka_unit_test(test_arena_limit),
-                                            cmocka_unit_test(test_arena_is_aligned_and_zero) };
+                                            cmocka_unit_test(test_arena_is_aligned_and_zero), cmocka_unit_test(wipes), };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

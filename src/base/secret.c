@@ -1,10 +1,12 @@
-/* Memory for secrets: see vault.h. Small ones share one locked region, because a user may lock only some pages; larger ones have a mapping of their own.
+/* Memory for secrets: see secret.h. Small ones share one locked region, because a user may lock only some pages; larger ones have a mapping of their own.
  *
  * SECURITY: every byte is locked (never in swap), left out of dumps, zero in a forked child, and wiped when it is given back. There is no fallback to
  * ordinary memory: where nothing can be locked, there is no secret. */
-#include "vault/vault.h"
+#include "base/secret.h"
 
-#include <openssl/crypto.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -72,7 +74,7 @@ void *secret_alloc(size_t bytes)
 
         if (bytes == 0)
                 bytes = 1;
-        if (bytes > 2 * VAULT_FILE_BYTES_MAX)
+        if (bytes > SECRET_ALLOC_BYTES_MAX)
                 return NULL;
         if (bytes <= SMALL_BYTES_MAX)
                 p = small_alloc(bytes);
@@ -87,7 +89,7 @@ void secret_free(void *p, size_t bytes)
                 return;
         if (bytes == 0)
                 bytes = 1;
-        OPENSSL_cleanse(p, bytes);
+        explicit_bzero(p, bytes);
         if (region && b >= region && b < region + SLOTS * SLOT_BYTES) {
                 size_t at = (size_t)(b - region) / SLOT_BYTES;
 
