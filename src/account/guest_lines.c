@@ -109,6 +109,8 @@ void lines_gh_hosts(const struct binding *b, struct slice rest, struct buf *out)
                         continue;
                 buf_addf(out, "%s\n    user: brome\n    oauth_token: ", key); /* a name: without one, gh asks the API for it before anything else */
                 buf_add_slice(out, b->placeholder);
+                buf_add_str(out, "\n    users:\n        brome:\n            oauth_token: "); /* since 2.40 */
+                buf_add_slice(out, b->placeholder);
                 buf_add_str(out, "\n    git_protocol: https\n");
         }
 }

@@ -139,7 +139,7 @@ static void test_gh(void **state)
         test_bind(&t, ACCOUNT_GITHUB, "forge");
         t.hosts[0].name = SLICE_LIT("api.forge.example");
         t.hosts[1] = (struct binding_host){ SLICE_LIT("forge.example"), 443 };
-#define ENTRY "forge.example:\n    user: brome\n    oauth_token: @\n    git_protocol: https\n"
+#define ENTRY "forge.example:\n    user: brome\n    oauth_token: @\n    users:\n        brome:\n            oauth_token: @\n    git_protocol: https\n"
         assert_file(".config/gh/hosts.yml", &t, "", BEGIN ENTRY END);
         assert_file(".config/gh/hosts.yml", &t, "{}\n", BEGIN ENTRY END);
         assert_file(".config/gh/hosts.yml", &t, "ghe.example:\n    user: me\n", "ghe.example:\n    user: me\n" BEGIN ENTRY END);
