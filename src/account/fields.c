@@ -67,7 +67,8 @@ static const struct row {
 };
 
 /* Names with such an ending that name no account. */
-static const char *const harmless[] = { "csrf", "xsrf", "page", "next", "prev", "continuation", "sync", "cursor", "resume", "idempotency", "request_token" };
+static const char *const harmless[] = { "csrf", "xsrf", "page", "next", "prev", "continuation", "sync", "cursor", "resume", "idempotency",
+        "offline_token" /* docker asks a token server for one with offline_token=true */ };
 
 static bool has(struct slice s, const char *text)
 {

@@ -41,6 +41,8 @@ static const struct row bearer_rows[] = {
         { "GET /", "", ACCOUNT_OK, NONE },
         { "GET /?page=2&q=key", "User-Agent: x\r\nX-CSRF-Token: abc\r\nIdempotency-Key: 1\r\n", ACCOUNT_OK, NONE },
         { "GET /?page_token=abc&next_page_token=x&max_tokens=7", "", ACCOUNT_OK, NONE },
+        { "GET /token?account=me&client_id=docker&offline_token=true&scope=repository%3Aa%3Apull&service=s", "", ACCOUNT_OK, NONE },
+        { "GET /", "Accept: */*\r\nMcp-Session-Id: 1\r\nNpm-Auth-Type: web\r\nX-Goog-Api-Client: x\r\nOpenAI-Organization: o\r\nX-Client-Request-Id: 1\r\n", ACCOUNT_OK, NONE },
         { "GET /", "Authorization: Bearer @\r\n", ACCOUNT_OK, SLOT_AUTHORIZATION },
         { "GET /", "authorization: token @\r\n", ACCOUNT_OK, SLOT_AUTHORIZATION },
         { "GET /", "Authorization: @\r\n", ACCOUNT_OK, SLOT_AUTHORIZATION },
