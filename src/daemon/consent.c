@@ -19,8 +19,8 @@ static void on_answer(void *ctx, void *door, uint64_t id, enum approval_answer a
 
         (void)ctx;
         if (p->fd >= 0)
-                program_send(p, json_pack("{s:s, s:I, s:s, s:I}", "op", "answer", "id", (json_int_t)id, "answer", approval_answer_name(answer), "ttl_ms",
-                                          (json_int_t)ttl_ms), NULL, 0);
+                program_post(p, json_pack("{s:s, s:I, s:s, s:I}", "op", "answer", "id", (json_int_t)id, "answer", approval_answer_name(answer), "ttl_ms",
+                                          (json_int_t)ttl_ms));
 }
 
 static void fill(struct event_record *e, const struct approval_key *key, const char *detail)

@@ -9,7 +9,8 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A bounded number of messages a turn, so that no program keeps the others waiting. */
@@ -58,30 +59,122 @@ int program_start(struct daemon *d, struct program *p, const char *label)
         return -1;
 }
 
-bool program_send(struct program *p, json_t *body, const int *fds, size_t fd_count)
+static bool lost(struct program *p, const char *why)
 {
-        char why[128];
-
-        if (p->fd < 0) {
-                json_decref(body);
-                return false;
-        }
-        if (chan_send(p->fd, body, fds, fd_count) == 0)
-                return true;
-        snprintf(why, sizeof(why), "it does not take messages: %s", strerror(errno));
         if (p->lost) {
                 program_hang_up(p);
                 p->lost(p, why);
         } else {
-                session_fail(p->session->ws, "%s: %s", p->call, why);
+                session_fail(p->session->ws, "%s does not take messages (%s)", p->call, why);
         }
         return false;
 }
 
+/* --- what waits until it reads again --- */
+
+struct program_queued {
+        struct program_queued *next;
+        json_t *body;
+        int fds[CHAN_FDS];
+        size_t fd_count;
+};
+
+static void queued_free(struct program_queued *q)
+{
+        for (size_t i = 0; i < q->fd_count; i++)
+                fd_close(&q->fds[i]);
+        json_decref(q->body);
+        free(q);
+}
+
+static void queue_drop(struct program *p)
+{
+        struct program_queued *q = p->queue;
+
+        p->queue = q->next;
+        if (!p->queue)
+                p->queue_end = NULL;
+        p->queued--;
+        queued_free(q);
+}
+
+static void on_write(evutil_socket_t fd, short what, void *ctx)
+{
+        struct program *p = ctx;
+
+        (void)what;
+        while (p->queue) {
+                if (chan_send(fd, json_incref(p->queue->body), p->queue->fds, p->queue->fd_count) == 0) {
+                        queue_drop(p);
+                        continue;
+                }
+                if (errno != EAGAIN)
+                        lost(p, strerror(errno));
+                return;
+        }
+        event_del(p->write);
+}
+
+/* Takes body; descriptors are doubled. */
+static bool queue_add(struct program *p, json_t *body, const int *fds, size_t fd_count)
+{
+        struct program_queued *q = p->queued < DAEMON_QUEUED ? calloc(1, sizeof(*q)) : NULL;
+
+        if (!p->write && (p->write = event_new(p->session->ws->daemon->base, p->fd, EV_WRITE | EV_PERSIST, on_write, p)))
+                (void)!event_priority_set(p->write, 1);
+        if (!q || !p->write || event_add(p->write, NULL) < 0) {
+                json_decref(body);
+                free(q);
+                return lost(p, "too much waits for it");
+        }
+        q->body = body;
+        for (; q->fd_count < fd_count; q->fd_count++)
+                if ((q->fds[q->fd_count] = fcntl(fds[q->fd_count], F_DUPFD_CLOEXEC, 3)) < 0) {
+                        queued_free(q);
+                        return lost(p, "no more descriptors");
+                }
+        *(p->queue_end ? p->queue_end : &p->queue) = q;
+        p->queue_end = &q->next;
+        p->queued++;
+        return true;
+}
+
+bool program_send(struct program *p, json_t *body, const int *fds, size_t fd_count)
+{
+        if (p->fd < 0) {
+                json_decref(body);
+                return false;
+        }
+        if (p->queue)
+                return queue_add(p, body, fds, fd_count);
+        return chan_send(p->fd, body, fds, fd_count) == 0 || lost(p, strerror(errno));
+}
+
+bool program_post(struct program *p, json_t *body)
+{
+        json_t *kept;
+
+        if (p->fd < 0 || !body || p->queue)
+                return program_send(p, body, NULL, 0);
+        kept = json_incref(body);
+        if (chan_send(p->fd, body, NULL, 0) == 0) {
+                json_decref(kept);
+                return true;
+        }
+        if (errno == EAGAIN)
+                return queue_add(p, kept, NULL, 0);
+        json_decref(kept);
+        return lost(p, strerror(errno));
+}
+
 void program_hang_up(struct program *p)
 {
+        while (p->queue)
+                queue_drop(p);
+        if (p->write)
+                event_free(p->write);
         if (p->read)
                 event_free(p->read);
-        p->read = NULL;
+        p->read = p->write = NULL;
         fd_close(&p->fd);
 }

@@ -2,8 +2,9 @@
 """Stands in for brome-launch, brome-inner and brome-outer: plays its part of docs/CONTROL.md over descriptor 3.
 
 Started by brome-spawn under the name of the program it plays. The file $BROME_LIBEXEC/mode.<program> holds words that make it
-misbehave; "$BROME_LIBEXEC/said.<program>" gets one line for each message it receives."""
-import array, json, os, socket, sys, time, signal
+misbehave; "$BROME_LIBEXEC/said.<program>" gets one line for each message it receives. What it should say by itself comes as datagrams to
+"$BROME_LIBEXEC/do.<program>" (of an account's outer door: do.outer.<account>)."""
+import array, json, os, select, socket, sys, time, signal
 
 PROGRAM = os.path.basename(sys.argv[0]).replace("brome-", "")
 PLACE = os.environ["BROME_LIBEXEC"]
@@ -24,7 +25,28 @@ def say(body, fds=()):
     chan.sendmsg([json.dumps(body).encode()], anc)
 
 
+orders = None
+
+
+def take_orders(name):
+    global orders
+    path = f"{PLACE}/do.{name}"
+    if os.path.exists(path):
+        os.unlink(path)
+    orders = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    orders.bind(path)
+
+
 def hear():
+    while orders:
+        ready = select.select([chan, orders], [], [])[0]
+        if orders in ready:
+            order = json.loads(orders.recv(70000))
+            if "exit" in order:
+                os._exit(order["exit"])
+            say(order)
+            continue
+        break
     data, anc, _, _ = chan.recvmsg(70000, socket.CMSG_SPACE(32 * 4))
     fds = array.array("i")
     for level, kind, raw in anc:
@@ -53,6 +75,7 @@ events = None
 
 
 def launch():
+    take_orders("launch")
     while True:
         msg, fds = hear()
         op, mode = msg["op"], modes()
@@ -78,7 +101,9 @@ def launch():
             a.close(), b.close()
             say({"op": "exec-end", "id": msg["id"], "status": 0})
         elif op in ("freeze", "thaw"):
-            say({"op": op, "ok": True})
+            say({"op": op, "ok": "stiff" not in mode})
+            if op == "freeze" and "telling" in mode:
+                say({"op": "processes", "list": ["7 1 0 sh -c evil", "8 7 0 \x1b[2Jcurl"]})
         elif op == "stop":
             if "stubborn" in mode:
                 continue
@@ -96,6 +121,12 @@ def door():
         if op == "start":
             events = fds.get("events")
             started = True
+            take_orders(PROGRAM + ("." + msg["account"] if msg.get("account") else ""))
+            if "secret" in fds:
+                with open(f"{PLACE}/secret.{msg['account']}", "ab") as f:
+                    f.write(os.read(fds["secret"], 70000) + b"|" + os.read(fds["secret"], 1))
+                if "die" in mode:
+                    os._exit(3)
             if "bad-op" in mode:
                 say({"op": "pwn"})
             if "garbage" in mode:
@@ -129,6 +160,8 @@ def door():
             generation = msg["generation"]
         elif op in ("refuse", "admit"):
             say({"op": op})
+        elif op == "revoke":
+            say({"op": op, "cut": 2})
         elif op == "stats":
             say({"op": "stats", "generation": generation, "hits": [[0, 7]], "flows": 1, "exchanges": 0, "held_bytes": 0})
 

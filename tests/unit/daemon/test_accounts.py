@@ -1,0 +1,566 @@
+#!/usr/bin/env python3
+"""bromed's side of accounts, with stand-ins for its programs: secrets, placeholders, account doors, approvals, trips.
+
+usage: test_accounts.py BROMED BROME_SPAWN BROME_SWEEP [name …]      prints TAP"""
+import hashlib, json, os, shutil, socket, subprocess, sys, tempfile, traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import test_daemon  # noqa: E402
+from test_daemon import Home, alive, memfd, state, until  # noqa: E402
+
+CONF = """credential forge { kind github; secret file "/nowhere/forge"; for { api.forge.example, git.forge.example:8443 }; ask before use }
+credential vaulted { kind bearer; for api.corp.example }
+credential mirror { kind bearer; secret env MIRROR; for npm.corp.example; attach }
+workspace t1 {
+        credential { forge, vaulted, mirror }
+        rules {
+                allow web api.forge.example path "/repos/**" read-only
+                allow web api.corp.example POST
+                allow web registry.example as npm via "https://npm.corp.example/api/npm/"
+                ask web docs.example read-only
+        }
+}
+workspace plain { rules { allow web example.org } }
+"""
+SECRET = "ghp_this-is-the-real-one"
+
+
+def pipe(data):
+    r, w = os.pipe()
+    os.write(w, data)
+    os.close(w)
+    return r
+
+
+def bring(c, op, what, data, **members):
+    """A request with a pipe."""
+    c.id += 1
+    r = pipe(data)
+    c.send({"op": op, "id": c.id, "fds": [what], **members}, [r])
+    os.close(r)
+    return c.wait(c.id)
+
+
+def give(c, name="forge", secret=SECRET):
+    m = bring(c, "secret.give", "secret", secret.encode() + b"\n", credential=name)
+    assert m["op"] == "done", m
+
+
+def order(h, program, **body):
+    """Makes a stand-in say something."""
+    path = f"{h.lib}/do.{program}"
+    until(lambda: os.path.exists(path))
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    until(lambda: s.connect_ex(path) == 0)
+    s.send(json.dumps(body).encode())
+    s.close()
+
+
+def heard(h, program, op, count=1, **like):
+    """Waits until the stand-in got that message (so many times); the last one."""
+    def find():
+        got = [m for m in h.said(program) if m["op"] == op and all(m.get(k) == v for k, v in like.items())]
+        return got[-1] if len(got) >= count else None
+    return until(find)
+
+
+def count(h, program, op, **like):
+    return len([m for m in h.said(program) if m["op"] == op and all(m.get(k) == v for k, v in like.items())])
+
+
+def notice(c, kind):
+    while True:
+        m = c.recv()
+        assert m["op"] == "notice", m
+        if m["kind"] == kind:
+            return m
+
+
+def up(uid=0):
+    h = Home(CONF, uid=uid)
+    h.up()
+    return h
+
+
+def opened(h, secret=True):
+    c = h.client()
+    if secret:
+        give(c)
+    c.ok("session.open", workspace="t1", keep=True)
+    return c
+
+
+def door(h, account="forge", n=1):
+    order(h, "inner", op="account", account=account)
+    return heard(h, "inner", "link", n, account=account)
+
+
+def ask(h, id, path="/repos/a", host="api.forge.example", port=443, what="credential", name="forge", door="outer.forge", method="GET"):
+    digest = hashlib.sha256(f"{method} {host} {path}".encode()).hexdigest()
+    order(h, door, op="ask", id=id, what=what, name=name, host=host, port=port, method=method, path=path, digest=digest)
+
+
+def trip(h, host="evil.example", **more):
+    order(h, "inner", op="trip", account="forge", placeholder="ghp_brmabcd…", host=host, port=443, field="header x-leak", view="base64", method="POST",
+          path="/collect", flow=7, **more)
+
+
+def placeholders(h, workspace="t1"):
+    return open(f"{h.state}/workspaces/{workspace}/placeholders").read()
+
+
+def everything(h):
+    """All that bromed wrote anywhere, and what its programs were told."""
+    text = b""
+    for base, _, names in os.walk(h.dir):
+        for n in names:
+            p = os.path.join(base, n)
+            if os.path.isfile(p) and not n.startswith("secret.") and os.access(p, os.R_OK):
+                text += open(p, "rb").read()
+    return text
+
+
+# --- secrets ---------------------------------------------------------------------------------------------------------------------
+
+def test_needs_and_vault():
+    with up() as h:
+        c = h.client()
+        m = c.ok("session.needs", workspace="t1")
+        got = {s["credential"]: s for s in m["secrets"]}
+        assert m["vault"] == "absent" and not any(s["have"] for s in m["secrets"]), m
+        assert got["forge"]["source"] == "file" and got["forge"]["value"] == "/nowhere/forge" and got["vaulted"]["source"] == "vault", m
+        assert got["mirror"]["source"] == "env" and got["mirror"]["value"] == "MIRROR", m
+        key = os.urandom(32)
+        assert bring(c, "vault.unlock", "key", key)["code"] == "state"
+        assert bring(c, "vault.create", "key", key[:31], root={"kind": "key-file"})["code"] == "state"
+        assert bring(c, "vault.create", "key", key, root={"kind": "key-file", "id": "0" * 32})["op"] == "done"
+        assert bring(c, "vault.put", "secret", b"v-secret\n", name="vaulted")["op"] == "done"
+        m = c.ok("vault")
+        assert m["state"] == "open" and m["names"] == ["vaulted"] and m["root"]["kind"] == "key-file", m
+        assert {s["credential"]: s["have"] for s in c.ok("session.needs", workspace="t1")["secrets"]} == {"forge": False, "vaulted": True, "mirror": False}
+        c.ok("vault.lock")
+        assert c.ok("vault")["names"] == [] and c.ok("session.needs", workspace="t1")["vault"] == "locked"
+        assert bring(c, "vault.put", "secret", b"x", name="a")["code"] == "state"
+        assert bring(c, "vault.unlock", "key", os.urandom(32))["code"] == "state"
+        h.down()
+        h.up()  # from disk
+        c = h.client()
+        assert c.ok("vault")["state"] == "locked"
+        assert bring(c, "vault.unlock", "key", key)["op"] == "done"
+        assert c.ok("vault")["names"] == ["vaulted"]
+        assert b"v-secret" not in everything(h)
+
+
+def test_bad_secrets():
+    with up() as h:
+        c = h.client()
+        for bad in (b"", b"\n", b"a\nb\n", b"a\0b", b"x" * 16386):
+            m = bring(c, "secret.give", "secret", bad, credential="forge")
+            assert m["op"] == "error" and m["code"] in ("state", "usage"), (bad[:9], m)
+        assert bring(c, "secret.give", "other", b"x", credential="forge")["code"] == "usage"
+        assert c.ask("secret.give", text="x", credential="forge")["code"] == "usage"  # a file named text
+        c.id += 1
+        fd = memfd("x")
+        c.send({"op": "secret.give", "id": c.id, "fds": ["secret"], "credential": "forge"}, [fd])
+        assert c.wait(c.id)["code"] == "usage"  # no pipe
+        assert bring(c, "secret.give", "secret", b"x" * 16384 + b"\r\n", credential="forge")["op"] == "done"
+        # One that does not end keeps nobody waiting.
+        r, w = os.pipe()
+        c.id += 1
+        slow = c.id
+        c.send({"op": "secret.give", "id": c.id, "fds": ["secret"], "credential": "forge"}, [r])
+        h.client().ok("status")
+        os.write(w, b"late")
+        os.close(w)
+        assert c.wait(slow)["op"] == "done"
+
+
+def test_credentials_and_accounts():
+    with up() as h:
+        c = opened(h)
+        got = {x["name"]: x for x in c.ok("credentials")["credentials"]}
+        assert got["forge"]["hosts"] == ["api.forge.example", "git.forge.example:8443"] and got["forge"]["ask"] == "before use" and got["forge"]["have"], got
+        assert got["forge"]["workspaces"] == ["t1"] and got["mirror"]["attach"] and not got["mirror"]["have"], got
+        acc = {(a["credential"], a["host"]): a for a in c.ok("accounts", workspace="t1")["accounts"]}
+        f = acc["forge", "api.forge.example"]
+        assert f["rules"] == [{"rule": 0, "methods": ["GET", "HEAD", "OPTIONS"], "path": "/repos/**"}], f
+        assert f["placeholder"].startswith("ghp_brm") and f["placeholder"].endswith("…") and len(f["placeholder"]) < 20, f
+        assert acc["forge", "git.forge.example"]["port"] == 8443 and acc["forge", "git.forge.example"]["rules"] == []
+        assert acc["vaulted", "api.corp.example"]["rules"] == [{"rule": 1, "methods": ["POST"]}]
+        m = acc["mirror", "npm.corp.example"]
+        assert m["placeholder"] == "" and m["rules"][0]["via"] == "https://npm.corp.example/api/npm/" and m["rules"][0]["profile"] == "npm", m
+        assert c.ok("accounts", workspace="plain")["accounts"] == []
+
+
+# --- doors -----------------------------------------------------------------------------------------------------------------------
+
+def test_account_door():
+    with up() as h:
+        c = opened(h)
+        kept = placeholders(h)
+        for program in ("inner", "outer"):
+            assert kept.split()[2] in open(f"{h.lib}/policy.{program}").read()
+        plan = heard(h, "launch", "plan")
+        assert {a["name"]: a["placeholder"] for a in plan["accounts"]} == {"forge": kept.split()[2], "vaulted": kept.split()[5], "mirror": ""}, plan
+        assert plan["accounts"][0]["hosts"] == [{"name": "api.forge.example", "port": 443}, {"name": "git.forge.example", "port": 8443}]
+        assert count(h, "outer", "start") == 1  # none before its first use
+        door(h)
+        start = heard(h, "outer", "start", account="forge")
+        assert start["fds"] == ["events", "link", "secret"] and open(f"{h.lib}/secret.forge").read() == SECRET + "|", start
+        order(h, "inner", op="account", account="nobody")
+        assert heard(h, "inner", "no-link", account="nobody")["reason"] == "no-secret"
+        order(h, "inner", op="account", account="vaulted")
+        assert heard(h, "inner", "no-link", account="vaulted")["reason"] == "no-secret"
+        # Its use is counted; its end is not the session's.
+        order(h, "outer.forge", op="used", count=3, host="api.forge.example")
+        until(lambda: [x for x in c.ok("credentials")["credentials"] if x["name"] == "forge"][0]["used"] == 3)
+        order(h, "outer.forge", exit=1)
+        until(lambda: not alive(start["pid"]))
+        door(h, n=2)
+        # Idle: it ends by itself, and is asked for again.
+        order(h, "outer.forge", op="idle")
+        pid = [m for m in h.said("outer") if m["op"] == "start"][-1]["pid"]
+        until(lambda: not alive(pid))
+        door(h, n=3)
+        assert state(c)["state"] == "running"
+        c.ok("session.close", workspace="t1")
+        assert placeholders(h) == kept
+        c.ok("session.open", workspace="t1", keep=True)
+        assert placeholders(h) == kept
+        c.ok("session.close", workspace="t1")
+        assert SECRET.encode() not in everything(h)
+
+
+def test_secret_changes():
+    with up() as h:
+        c = opened(h)
+        key = os.urandom(32)
+        assert bring(c, "vault.create", "key", key, root={"kind": "key-file"})["op"] == "done"
+        bring(c, "vault.put", "secret", b"one", name="vaulted")
+        door(h)
+        door(h, "vaulted")
+        give(c)  # the same: nothing happens
+        pid = heard(h, "outer", "start", account="vaulted")["pid"]
+        forge = heard(h, "outer", "start", account="forge")["pid"]
+        c.ok("vault.lock")
+        until(lambda: not alive(pid))
+        order(h, "inner", op="account", account="vaulted")
+        assert heard(h, "inner", "no-link", account="vaulted")["reason"] == "locked"
+        assert alive(forge)
+        bring(c, "vault.unlock", "key", key)
+        door(h, "vaulted", 2)
+        bring(c, "vault.put", "secret", b"two", name="vaulted")
+        door(h, "vaulted", 3)
+        assert open(f"{h.lib}/secret.vaulted").read() == "one|one|two|"
+        give(c, secret="another")
+        until(lambda: not alive(forge))
+        assert state(c)["state"] == "running"
+        c.ok("session.close", workspace="t1")
+
+
+def test_policy_reaches_account_doors_first():
+    with up() as h:
+        c = opened(h)
+        door(h)
+        c.ok("rules.set", "allow web api.forge.example\n", workspace="t1")
+        acks = [m for m in h.said("outer") if m["op"] == "policy"]
+        assert [m["generation"] for m in acks] == [1, 1, 2, 2], acks
+        # A credential that is taken away takes its door with it.
+        pid = heard(h, "outer", "start", account="forge")["pid"]
+        h.write(h.conf, CONF.replace("credential { forge, vaulted, mirror }", "credential { vaulted, mirror }"))
+        c.ok("reload")
+        until(lambda: not alive(pid))
+        assert state(c)["state"] == "running"
+        c.ok("session.close", workspace="t1")
+
+
+def test_door_that_does_not_confirm():
+    with up() as h:
+        c = opened(h)
+        h.mode("outer", "quiet")
+        door(h)
+        h.mode("outer", "no-ack-later")
+        m = c.ask("rules.set", "allow web api.forge.example\n", workspace="t1")
+        assert m["op"] == "error", m
+        until(lambda: state(c)["state"] == "failed")
+
+
+def test_door_that_dies_at_once():
+    with up() as h:
+        c = opened(h)
+        h.mode("outer", "die")
+        order(h, "inner", op="account", account="forge")
+        assert heard(h, "inner", "no-link", account="forge")["reason"] == "internal"
+        h.mode("outer", "")
+        door(h)
+        assert state(c)["state"] == "running"
+        c.ok("session.close", workspace="t1")
+
+
+def test_door_says_what_it_may_not():
+    for body in ({"op": "used", "count": -1}, {"op": "ask", "id": 1, "what": "credential", "name": "vaulted"}, {"op": "trip"}, {"op": "revoke", "cut": 0}):
+        with up() as h:
+            c = opened(h)
+            door(h)
+            order(h, "outer.forge", **body)
+            until(lambda: state(c)["state"] == "failed")
+            assert "taken over" in state(c)["reason"], body
+
+
+# --- approvals -------------------------------------------------------------------------------------------------------------------
+
+def test_consent():
+    with up() as h:
+        c = opened(h)
+        door(h)
+        ask(h, 1)
+        assert heard(h, "outer", "answer", id=1)["answer"] == "nobody"
+        w = h.client()
+        w.start("watch", workspace="t1")
+        c.ok("status")  # in order
+        ask(h, 2)
+        a = notice(w, "approval")["approval"]
+        assert a["what"] == "credential" and a["name"] == "forge" and a["host"] == "api.forge.example" and a["requests"] == [
+            {"method": "GET", "path": "/repos/a", "count": 1}], a
+        w.close()  # whoever comes back finds it
+        w = h.client()
+        w.start("watch")
+        assert notice(w, "approval")["approval"]["id"] == a["id"]
+        assert c.ask("approvals.allow", approval=a["id"])["code"] == "usage"
+        assert c.ask("approvals.allow", approval=a["id"], **{"for": "ever"})["code"] == "usage"
+        assert c.ask("approvals.allow", approval=a["id"] + 9, **{"for": "once"})["code"] == "state"
+        assert c.ok("approvals.allow", approval=a["id"], **{"for": "once"})["released"] == 1
+        assert notice(w, "approval-end") | {"id": 0} == {"op": "notice", "id": 0, "kind": "approval-end", "approval": a["id"], "answer": "once"}
+        assert heard(h, "outer", "answer", id=2) | {"pid": 0} == {"op": "answer", "id": 2, "answer": "allow", "ttl_ms": 0, "pid": 0}
+        assert "Consent" in h.notes() and "once; 1 distinct request, 1 waiting" in h.notes()
+        ask(h, 3, path="/repos/b")
+        a = notice(w, "approval")["approval"]
+        c.ok("approvals.allow", approval=a["id"], **{"for": "session"})
+        assert heard(h, "outer", "answer", id=3)["ttl_ms"] == -1
+        g = [x for x in c.ok("approvals")["grants"] if x.get("session")][0]
+        assert c.ok("approvals.revoke", approval=g["id"])["cut"] == 2
+        assert heard(h, "outer", "revoke")["name"] == "forge"
+        ask(h, 4, path="/repos/c")
+        a = notice(w, "approval")["approval"]
+        c.ok("approvals.deny", approval=a["id"])
+        assert heard(h, "outer", "answer", id=4)["answer"] == "deny"
+        ask(h, 5, path="/repos/d")
+        assert heard(h, "outer", "answer", id=5)["answer"] == "deny"
+        # A rule of the door without an account; a host that is not bound is not asked about.
+        ask(h, 6, path="/x", host="docs.example", what="rule", name="ask web docs.example read-only", door="outer")
+        a = notice(w, "approval")["approval"]
+        assert a["what"] == "rule" and a["name"] == "ask web docs.example read-only", a
+        order(h, "outer", op="ask-end", id=6)
+        until(lambda: c.ok("approvals", workspace="t1")["waiting"][0]["waiting"] == 0)
+        ask(h, 7, host="other.example")
+        assert heard(h, "outer", "answer", id=7)["answer"] == "deny"
+        c.ok("session.close", workspace="t1")
+        assert notice(w, "approval-end")["answer"] in ("deny", "ended")
+        assert c.ok("approvals") | {"id": 0} == {"op": "approvals", "id": 0, "waiting": [], "grants": [], "denials": []}
+
+
+def test_thousand_uses_are_one_question():
+    with up() as h:
+        c = opened(h)
+        door(h)
+        w = h.client()
+        w.start("watch", workspace="t1")
+        c.ok("status")
+        for i in range(1000):
+            ask(h, i, path=f"/repos/{i % 20}")
+        a = notice(w, "approval")["approval"]
+        until(lambda: c.ok("approvals")["waiting"][0]["waiting"] == 1000)
+        all_ = c.ok("approvals")["waiting"]
+        assert len(all_) == 1 and len(all_[0]["requests"]) == 20 and all_[0]["id"] == a["id"], all_
+        assert c.ok("approvals.allow", approval=a["id"], **{"for": "5m"})["released"] == 1000
+        until(lambda: count(h, "outer", "answer", answer="allow") == 1000)
+        c.ok("session.close", workspace="t1")
+
+
+# --- trips -----------------------------------------------------------------------------------------------------------------------
+
+def tripped(h, **more):
+    c = opened(h)
+    w = h.client()
+    w.start("watch")
+    c.ok("status")
+    trip(h, **more)
+    a = notice(w, "alert")["alert"]
+    assert notice(w, "state")["state"] == "compromised"
+    return c, w, a
+
+
+def test_trip_and_continue():
+    with up() as h:
+        c, w, a = tripped(h)
+        assert a["credential"] == "forge" and a["going_to"] == "evil.example" and a["issued_for"] == "api.forge.example, git.forge.example:8443", a
+        assert a["decision"] == "open" and a["field"] == "header x-leak" and a["path"] == "/collect", a
+        ops = [m["op"] for m in h.said("launch")]
+        assert ops[-2:] == ["shut", "freeze"] and heard(h, "inner", "refuse")["reason"] == "compromised", ops
+        assert os.path.exists(f"{h.state}/workspaces/t1/compromised")
+        assert "Tripwire" in h.notes() and state(c)["state"] == "compromised"
+        for op, more in (("thaw", {}), ("freeze", {}), ("exec", {"argv": ["ls"]})):
+            assert c.ask(op, workspace="t1", **more)["code"] == "state", op
+        until(lambda: "the guest stands still" in h.log_text())
+        c.ok("thaw", workspace="t1", **{"continue": True})
+        # First the doors know, then the guest goes on.
+        heard(h, "inner", "admit")
+        said = [m["op"] for m in h.said("inner")]
+        assert said[-2:] == ["policy", "admit"] and [m["op"] for m in h.said("launch")][-2:] == ["thaw", "open"], said
+        assert "known { forge evil.example }" in open(f"{h.lib}/policy.inner").read().replace("\n", " ").replace("        ", ""), open(f"{h.lib}/policy.inner").read()
+        assert state(c)["state"] == "running" and not os.path.exists(f"{h.state}/workspaces/t1/compromised")
+        assert c.ok("alerts")["alerts"] == [] and c.ok("alerts", all=True)["alerts"][0]["decision"] == "continued"
+        c.ok("session.close", workspace="t1")
+
+
+def test_trip_outlives_bromed():
+    with up() as h:
+        c, w, a = tripped(h)
+        h.daemon.kill()
+        h.daemon.wait()
+        h.up()
+        c = h.client()
+        assert state(c)["state"] == "compromised"
+        assert c.ask("session.open", workspace="t1")["code"] == "state"
+        assert c.ask("workspace.rm", name="t1")["code"] == "state"
+        assert c.ask("session.close", workspace="t1")["code"] == "state"
+        assert c.ok("alerts")["alerts"][0]["id"] == a["id"]
+        c.ok("thaw", workspace="t1", **{"continue": True})
+        assert state(c)["state"] == "stopped"
+        c.ok("session.open", workspace="t1", keep=True)
+        assert "known" in open(f"{h.lib}/policy.inner").read()
+        # A plain stop is no decision.
+        trip(h, host="second.example")
+        until(lambda: state(c)["state"] == "compromised")
+        c.ok("session.close", workspace="t1")
+        assert state(c)["state"] == "compromised" and len(c.ok("alerts")["alerts"]) == 1
+        m = c.ok("session.close", workspace="t1", evidence=True)
+        assert state(c)["state"] == "stopped" and "alerts.json" in os.listdir(m["evidence"]), m
+
+
+def test_evidence():
+    with up() as h:
+        h.mode("launch", "telling")
+        c, w, a = tripped(h)
+        until(lambda: "the guest stands still" in h.log_text())
+        m = c.ok("session.close", workspace="t1", evidence=True)
+        got = {n: open(f"{m['evidence']}/{n}").read() for n in os.listdir(m["evidence"])}
+        assert sorted(got) == ["README", "alerts.json", "journal.jsonl", "processes.txt", "rules.conf"], sorted(got)
+        assert "evil.example" in got["alerts.json"] and "evil" in got["processes.txt"] and "\x1b" not in got["processes.txt"], got
+        assert "api.forge.example" in got["rules.conf"] and "/nowhere/forge" not in got["rules.conf"], got["rules.conf"]
+        rows = [json.loads(x) for x in got["journal.jsonl"].splitlines()]
+        assert any(r.get("engine") == "Tripwire" for r in rows), rows
+        assert c.ok("alerts", all=True)["alerts"][0]["decision"] == "stopped" and state(c)["state"] == "stopped"
+        assert os.stat(m["evidence"]).st_mode & 0o777 == 0o700
+        c.ok("session.open", workspace="t1", keep=True)
+        c.ok("session.close", workspace="t1")
+
+
+def test_trip_of_a_throw_away():
+    """Nobody may have decided when it vanishes: what it was is kept."""
+    with Home(CONF.split("workspace t1")[0]).up() as h:
+        block = "workspace tmp" + CONF.split("workspace t1")[1].split("workspace plain")[0]
+        owner, c = h.client(), h.client()
+        give(c)
+        owner.ok("session.open", block, rm=True)
+        trip(h)
+        until(lambda: state(c, "tmp")["state"] == "compromised")
+        owner.close()
+        until(lambda: state(c, "tmp") is None)
+        (folder,) = os.listdir(f"{h.state}/evidence")
+        assert folder.startswith("tmp-") and "placeholders" in os.listdir(f"{h.state}/evidence/{folder}/workspace"), folder
+        assert not os.path.exists(f"{h.state}/evidence/{folder}/workspace/ca.key") and not os.path.exists(f"{h.state}/workspaces/tmp")
+        assert c.ok("alerts", all=True)["alerts"][0]["decision"] == "stopped"
+
+
+def test_trip_while_frozen_and_twice():
+    with up() as h:
+        c = opened(h)
+        c.ok("freeze", workspace="t1")
+        trip(h)
+        until(lambda: state(c)["state"] == "compromised")
+        for i in range(40):
+            trip(h, host=f"h{i}.example")
+        order(h, "inner", op="account", account="nobody")
+        heard(h, "inner", "no-link", account="nobody")  # all were read
+        assert len(c.ok("alerts")["alerts"]) == 16
+        c.ok("thaw", workspace="t1", **{"continue": True})
+        assert state(c)["state"] == "running"
+        c.ok("session.close", workspace="t1")
+
+
+def test_trip_that_cannot_freeze():
+    with up() as h:
+        h.mode("launch", "stiff")
+        c, w, a = tripped(h)
+        until(lambda: "could not be stopped" in h.log_text())
+        assert state(c)["state"] == "compromised"
+        c.ok("session.close", workspace="t1", evidence=True)
+
+
+def test_wipe():
+    with up() as h:
+        c, w, a = tripped(h)
+        before = placeholders(h)
+        share = f"{h.dir}/share"
+        os.mkdir(share)
+        os.makedirs(f"{h.state}/workspaces/t1/home/x")
+        c.ok("workspace.wipe", name="t1")
+        assert state(c)["state"] == "stopped" and os.listdir(f"{h.state}/workspaces/t1") == [] and os.path.exists(share)
+        assert c.ok("alerts", all=True)["alerts"][0]["decision"] == "wiped"
+        c.ok("session.open", workspace="t1", keep=True)
+        assert placeholders(h) != before and "known" not in open(f"{h.lib}/policy.inner").read()
+        c.ok("workspace.wipe", name="t1")  # stopped first
+        assert state(c)["state"] == "stopped"
+        # One made by `workspace new` keeps its block.
+        block = "workspace made { rules { allow web example.org } }\n"
+        c.ok("workspace.new", block, name="made")
+        open(f"{h.state}/workspaces/made/names", "w").close()
+        c.ok("workspace.wipe", name="made")
+        assert os.listdir(f"{h.state}/workspaces/made") == ["workspace.conf"] and open(f"{h.state}/workspaces/made/workspace.conf").read() == block
+        assert c.ask("workspace.wipe", name="none")["code"] == "no-such-workspace"
+        until(lambda: os.listdir(f"{h.state}/sweep") == [])
+
+
+def test_secret_file_in_a_share():
+    with Home() as h:
+        share = f"{h.dir}/share"
+        os.mkdir(share)
+        h.write(f"{share}/token", "x")
+        h.write(h.conf, f'credential forge {{ kind github; secret file "{share}/token"; for api.forge.example }}\n'
+                        f'workspace t1 {{ share "{share}"; credential forge; rules {{ allow web api.forge.example }} }}\n')
+        h.up()
+        m = h.client().ask("session.open", workspace="t1")
+        assert m["code"] == "config" and "share" in m["text"], m
+
+
+def test_ordinary_user():
+    if os.geteuid():
+        return "needs root"
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o755)
+        for f in (*sys.argv[1:4], os.path.abspath(__file__), test_daemon.__file__, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stub.py")):
+            shutil.copy(f, d)
+        p = [f"{d}/{os.path.basename(f)}" for f in sys.argv[1:4]]
+        r = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-B", f"{d}/test_accounts.py", *p, "account_door",
+                            "needs_and_vault", "trip_and_continue", "evidence", "wipe"], capture_output=True, text=True, env={**os.environ, "HOME": "/"})
+        assert r.returncode == 0, r.stdout + r.stderr
+
+
+def main():
+    names = sys.argv[4:]
+    tests = [(n[5:], f) for n, f in sorted(globals().items()) if n.startswith("test_") and callable(f) and (not names or n[5:] in names)]
+    print(f"1..{len(tests)}", flush=True)
+    bad = 0
+    for i, (name, f) in enumerate(tests, 1):
+        try:
+            skip = f()
+            print(f"ok {i} {name}" + (f" # SKIP {skip}" if skip else ""), flush=True)
+        except BaseException:
+            bad += 1
+            print(f"not ok {i} {name}", flush=True)
+            print("\n".join("# " + x for x in traceback.format_exc().splitlines()), flush=True)
+    sys.exit(bad != 0)
+
+
+main()
