@@ -28,7 +28,7 @@ struct mask {
         struct find find;
         size_t count;
         struct pair pairs[MASK_PAIRS_MAX]; /* the longest first */
-        uint64_t plain[256], base64[256];  /* which pairs may begin with this byte */
+        uint64_t plain[256], base64[256];  /* which pairs may begin with this character */
 };
 
 /* ---- base64 as bits ---- */
@@ -89,13 +89,16 @@ static struct byte_set set_of(const char *chars)
         return s;
 }
 
+/* What may stand behind "%" and "\", of any text and of base64: there no line break is escaped so early (DIGITS_BEFORE_BREAK). */
+static const char escaped_any[] = "0123456789abcdefABCDEFnrtu/\"\\%", escaped_digit[] = "0123456789abcdefABCDEFu/\\%";
+
 /* A shape, and the same with an escape second or third. */
-static void find_add_spelt(struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES])
+static void find_add_spelt(struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES], const char *escaped)
 {
-        const struct byte_set escape = set_of("%\\"), escaped = set_of("0123456789abcdefABCDEFnrtu/\"\\%");
+        const struct byte_set escape = set_of("%\\");
 
         find_add(f, (struct byte_set[]){ shape[0], shape[1], escape });
-        find_add(f, (struct byte_set[]){ shape[0], escape, escaped });
+        find_add(f, (struct byte_set[]){ shape[0], escape, set_of(escaped) });
         find_add(f, shape);
 }
 
@@ -142,19 +145,18 @@ static void find_add_secret(struct find *f, struct slice s)
 
         for (size_t i = 0; i < FIND_SHAPE_BYTES; i++)
                 byte_set_add(&shape[i], s.p[i]);
-        find_add_spelt(f, shape);
+        find_add_spelt(f, shape, escaped_any);
         find_add_escape(f, s.p[0]);
         for (size_t alignment = 0; alignment < ALIGNMENTS; alignment++) {
                 for (size_t i = 0; i < FIND_SHAPE_BYTES; i++)
                         shape[i] = digit_set(s, alignment, i);
-                find_add_spelt(f, shape);
+                find_add_spelt(f, shape, escaped_digit);
                 for (unsigned c = 0; c < 128; c++)
                         if (byte_set_has(&shape[0], (uint8_t)c))
                                 find_add_escape(f, (uint8_t)c);
         }
 }
 
-/* Which pairs may begin with which byte: anything may stand behind "%" and "\". */
 static void index_pairs(struct mask *m)
 {
         memset(m->plain, 0, sizeof(m->plain));
@@ -163,10 +165,6 @@ static void index_pairs(struct mask *m)
                 struct slice s = slice_of(m->pairs[i].secret, m->pairs[i].secret_n);
                 uint64_t bit = UINT64_C(1) << i;
                 m->plain[s.p[0]] |= bit;
-                m->plain['%'] |= bit;
-                m->plain['\\'] |= bit;
-                m->base64['%'] |= bit;
-                m->base64['\\'] |= bit;
                 for (size_t alignment = 0; alignment < ALIGNMENTS; alignment++) {
                         struct byte_set first = digit_set(s, alignment, 0);
                         for (unsigned c = 0; c < 256; c++)
@@ -334,21 +332,37 @@ struct occurrence {
         size_t end;
 };
 
+static enum answer decide_pair(const struct pair *p, bool plain, bool base64, struct slice text, size_t at, bool last, struct occurrence *o)
+{
+        enum answer answer = ANSWER_NO;
+
+        o->pair = p;
+        o->alignment = ALIGNMENTS;
+        if (plain)
+                answer = match_plain(p, text, at, last, &o->end);
+        for (size_t alignment = 0; answer == ANSWER_NO && alignment < ALIGNMENTS && base64; alignment++) {
+                o->alignment = alignment;
+                answer = match_base64(p, alignment, text, at, last, &o->end);
+        }
+        return answer;
+}
+
 static enum answer decide(const struct mask *m, struct slice text, size_t at, bool last, struct occurrence *o)
 {
-        uint8_t c = text.p[at];
+        uint64_t plain = m->plain[text.p[at]], base64;
+        struct unit u;
 
-        for (uint64_t which = m->plain[c] | m->base64[c]; which; which &= which - 1) {
+        switch (unit_read(text, at, last, &u)) {
+        case UNIT_MORE: return ANSWER_MORE;
+        case UNIT_END: return ANSWER_NO;
+        case UNIT_OK: break;
+        }
+        /* As it is, as it is spelt, and "%25", which is "%" or the beginning of something encoded twice. */
+        plain |= m->plain[u.value] | (u.spelt & SPELT_PERCENT ? m->plain['%'] | m->plain['\\'] : 0);
+        base64 = m->base64[u.value];
+        for (uint64_t which = plain | base64; which; which &= which - 1) {
                 size_t i = (size_t)__builtin_ctzll(which);
-                enum answer answer = ANSWER_NO;
-                o->pair = &m->pairs[i];
-                o->alignment = ALIGNMENTS;
-                if (m->plain[c] >> i & 1)
-                        answer = match_plain(o->pair, text, at, last, &o->end);
-                for (size_t alignment = 0; answer == ANSWER_NO && alignment < ALIGNMENTS && m->base64[c] >> i & 1; alignment++) {
-                        o->alignment = alignment;
-                        answer = match_base64(o->pair, alignment, text, at, last, &o->end);
-                }
+                enum answer answer = decide_pair(&m->pairs[i], plain >> i & 1, base64 >> i & 1, text, at, last, o);
                 if (answer != ANSWER_NO)
                         return answer;
         }
