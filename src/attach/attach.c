@@ -1,9 +1,12 @@
 /* Relay between three local descriptors and one exec stream: see attach.h. One poll loop; standard descriptors stay blocking, because they are
  * shared with the shell and with whoever else has them: they are touched only when poll says so, output in pieces that then cannot block. */
 #include "attach/attach.h"
+#include "attach/question.h"
 #include "attach/term.h"
 #include "attach/termfilter.h"
 #include "base/buf.h"
+#include "base/chan.h"
+#include "base/clock.h"
 #include "base/esc.h"
 #include "base/fd.h"
 #include "guest/proto.h"
@@ -28,7 +31,9 @@ enum {
         STREAM_IN_BYTES = 64 * 1024,
         STREAM_OUT_BYTES = 256 * 1024,
         STREAM_OUT_HIGH_BYTES = 64 * 1024, /* no more input is read while so much waits */
+        SAY_BYTES = 16 * 1024,             /* lines of ours that wait; more nobody reads */
         FLUSH_MS = 100,                    /* for a stop or hang-up to leave before we stop or end */
+        REDRAW_MS = 150,                   /* between the false and the true size after a question: programs that compare sizes see both */
         ANSWER_MS = 100, ANSWERS_MS = 1000, /* terminals on a slow line answer late; not longer than people wait */
 };
 
@@ -46,6 +51,11 @@ struct sink {
         bool filtered, broken;
         struct termfilter filter;
 };
+enum asking {
+        ASK_NOTHING,
+        ASK_SOON, /* no more output is begun; what the terminal has half of goes out */
+        ASK_NOW,  /* the question stands; the keyboard is its */
+};
 struct attach {
         int stream;
         bool raw;             /* pty on a terminal */
@@ -58,6 +68,13 @@ struct attach {
         struct err err;
         int signal_pipe[2];
         struct sigaction before[CAUGHT_COUNT], before_pipe;
+        const struct attach_watch *watch;
+        int watch_fd; /* -1: nobody asks, or bromed is gone */
+        bool can_ask; /* a person sits at the terminal */
+        enum asking asking;
+        struct question question;
+        struct buf say;        /* lines of ours for the terminal */
+        int64_t true_size_at_ms; /* 0: the program knows the size */
         int unwritten; /* errno of output that was lost, not of a reader that left; 0: none */
 };
 
@@ -126,7 +143,7 @@ static void stream_flush(struct attach *a)
 
 /* ---- output ---- */
 
-/* All terminal output passes here. (A question on the terminal will hold it back here: stop taking from `raw`, and the window does the rest.) */
+/* All terminal output passes here; a question holds it back here: nothing is taken from `raw`, and the window does the rest. */
 static int sink_take(struct sink *s)
 {
         struct slice piece = slice_first(buf_slice(&s->raw), s->piece_bytes);
@@ -135,6 +152,10 @@ static int sink_take(struct sink *s)
         s->taken += (uint32_t)piece.n;
         return r;
 }
+
+static bool held(const struct attach *a) { return a->asking != ASK_NOTHING || buf_len(&a->say) > 0; }
+/* Does the descriptor's readiness matter now? */
+static bool sink_wants(const struct attach *a, const struct sink *s) { return buf_len(&s->ready) > 0 || (buf_len(&s->raw) > 0 && !held(a)); }
 
 static int sink_acknowledge(struct attach *a, struct sink *s)
 {
@@ -162,7 +183,7 @@ static int sink_broken(struct attach *a, struct sink *s)
 
 static int sink_write(struct attach *a, struct sink *s)
 {
-        if (buf_len(&s->ready) == 0 && buf_len(&s->raw) > 0 && sink_take(s) < 0)
+        if (buf_len(&s->ready) == 0 && buf_len(&s->raw) > 0 && !held(a) && sink_take(s) < 0)
                 return lose(a, ATTACH_LOST, "out of memory");
         struct slice out = slice_first(buf_slice(&s->ready), s->piece_bytes);
         ssize_t n = out.n > 0 ? write(s->fd, out.p, out.n) : 0;
@@ -267,6 +288,8 @@ static int stream_read(struct attach *a)
 
 /* ---- input and signals ---- */
 
+static int answer(struct attach *a, enum question_answer given);
+
 static bool input_wanted(const struct attach *a) { return !a->input_ended && a->window > 0 && buf_len(&a->out) < STREAM_OUT_HIGH_BYTES; }
 
 static int input_read(struct attach *a)
@@ -318,9 +341,11 @@ static int on_caught(struct attach *a, int number)
         if (number == SIGWINCH)
                 return a->pty ? send_size(a) : 0;
         if (number == SIGTSTP)
-                return on_stop(a);
+                return a->asking == ASK_NOW && !a->raw && answer(a, QUESTION_LATER) < 0 ? -1 : on_stop(a);
         if (number == SIGCONT) /* after a stop that nobody could catch, the shell has set its own modes */
                 return !a->raw ? 0 : term_raw() < 0 ? lose(a, ATTACH_LOST, "the terminal is gone") : send_size(a);
+        if (a->asking == ASK_NOW && !a->raw && answer(a, QUESTION_LATER) < 0)
+                return -1;
         if (!a->raw)
                 return send_signal(a, number);
         if (proto_write(&a->out, 0, PROTO_CLOSE, 0, SLICE_EMPTY) == 0)
@@ -366,19 +391,244 @@ static void signals_close(struct attach *a)
         fd_close(&a->signal_pipe[1]);
 }
 
+/* ---- the question ---- */
+
+/* Is the keyboard ours, and does a person see what we write? With output into a pipe the keyboard may be its reader's. */
+static bool may_ask(void) { return attach_wants_pty() && tcgetpgrp(STDIN_FILENO) == getpgrp(); }
+
+/* A line for the person: on the terminal when what the program has half written is out, otherwise at once. */
+static void tell(struct attach *a, const char *text)
+{
+        if (!attach_wants_pty())
+                a->watch->note(text);
+        else if (buf_addf(&a->say, "brome: %s\r\n", text) < 0)
+                buf_clear(&a->say);
+}
+
+static const char *member(const json_t *o, const char *key)
+{
+        const char *s = json_string_value(json_object_get(o, key));
+        return s ? s : "";
+}
+
+static void tell_alert(struct attach *a, const json_t *alert)
+{
+        char text[1024];
+
+        snprintf(text, sizeof(text), "TRIPWIRE: %s was sending the placeholder %s of the credential %s, good for %s, to %s; it is stopped. `brome alerts` says more, and how to go on",
+                 esc_str(member(alert, "workspace")), esc_str(member(alert, "placeholder")), esc_str(member(alert, "credential")), esc_str(member(alert, "issued_for")),
+                 esc_str(member(alert, "going_to")));
+        tell(a, text);
+}
+
+/* Nobody can be asked here: how to answer elsewhere. */
+static void tell_first(struct attach *a)
+{
+        const json_t *approval = question_first(&a->question), *first = json_array_get(json_object_get(approval, "requests"), 0);
+        char title[1024], text[2048], path[256];
+        long long id = question_id(approval);
+
+        question_title(approval, title, sizeof(title));
+        esc_text(path, sizeof(path), slice_str(member(first, "path")));
+        snprintf(text, sizeof(text), "%s (%s %s); `brome approvals allow %lld --for once` lets it go, `brome approvals deny %lld` refuses it", title, esc_str(member(first, "method")),
+                 path, id, id);
+        tell(a, text);
+        question_drop(&a->question, true);
+}
+
+/* The keyboard is the program's again, its output goes on, and it draws anew. lead: "\r\n" where the cursor stands behind the prompt. */
+static int asking_ends(struct attach *a, const char *lead, const char *word)
+{
+        bool shown = a->asking == ASK_NOW;
+        struct buf out;
+        uint16_t rows, cols;
+        int r = 0;
+
+        a->asking = ASK_NOTHING;
+        if (!shown)
+                return 0;
+        buf_init(&out, 0);
+        buf_addf(&out, "%sbrome: %s\r\n", lead, word);
+        for (int i = 0; i < (a->pty ? 1 : 2); i++)
+                if (a->sinks[i].filtered)
+                        (void)!termfilter_resume(&a->sinks[i].filter, &out);
+        if (fd_write_all(STDOUT_FILENO, buf_slice(&out).p, buf_len(&out)) < 0)
+                r = lose(a, ATTACH_LOST, "the terminal is gone");
+        buf_fini(&out);
+        if (!a->raw)
+                term_restore(true);
+        if (r == 0 && a->pty && attach_terminal_size(&rows, &cols)) {
+                a->true_size_at_ms = clock_mono_ms() + REDRAW_MS;
+                r = proto_write_resize(&a->out, 0, rows > 1 ? (uint16_t)(rows - 1) : 2, cols) < 0 ? queue_full(a) : 0;
+        }
+        return r;
+}
+
+static int asking_begins(struct attach *a)
+{
+        struct buf out;
+        int r = 0;
+
+        /* SECURITY: what was typed before the codes are on the screen was typed for the program. */
+        if (term_raw() < 0)
+                return lose(a, ATTACH_LOST, "the terminal is gone");
+        tcflush(STDIN_FILENO, TCIFLUSH);
+        term_drain(ANSWER_MS, ANSWERS_MS);
+        tcflush(STDIN_FILENO, TCIFLUSH);
+        buf_init(&out, 0);
+        for (int i = 0; i < (a->pty ? 1 : 2); i++) /* with a pty everything comes as standard output */
+                if (a->sinks[i].filtered)
+                        (void)!termfilter_pause(&a->sinks[i].filter, &out);
+        a->asking = ASK_NOW;
+        if (question_show(&a->question, &out) < 0) {
+                tell_first(a);
+                r = asking_ends(a, "\r\n", "the question cannot be asked here");
+        } else if (fd_write_all(STDOUT_FILENO, buf_slice(&out).p, buf_len(&out)) < 0) {
+                r = lose(a, ATTACH_LOST, "the terminal is gone");
+        }
+        buf_fini(&out);
+        return r;
+}
+
+/* Lines of ours, with the program's colours off. */
+static int say_now(struct attach *a)
+{
+        static const char sane[] = "\x1b[0m\x0f\x1b(B\r\n";
+        int r = fd_write_all(STDOUT_FILENO, sane, sizeof(sane) - 1) < 0 || fd_write_all(STDOUT_FILENO, buf_slice(&a->say).p, buf_len(&a->say)) < 0;
+
+        buf_clear(&a->say);
+        return r ? lose(a, ATTACH_LOST, "the terminal is gone") : 0;
+}
+
+static int asking_turn(struct attach *a)
+{
+        bool whole = buf_len(&a->sinks[0].ready) == 0 && buf_len(&a->sinks[1].ready) == 0;
+
+        while (question_first(&a->question) && a->asking == ASK_NOTHING && !(a->can_ask && may_ask()))
+                tell_first(a);
+        if (question_first(&a->question) && a->asking == ASK_NOTHING && !a->exited)
+                a->asking = ASK_SOON;
+        if (!whole)
+                return 0;
+        if (buf_len(&a->say) > 0 && say_now(a) < 0)
+                return -1;
+        return a->asking == ASK_SOON ? asking_begins(a) : 0;
+}
+
+static int answer(struct attach *a, enum question_answer given)
+{
+        json_t *request = question_request(&a->question, given);
+        char word[160];
+
+        snprintf(word, sizeof(word), "%s", question_word(given));
+        if (given == QUESTION_LATER)
+                snprintf(word, sizeof(word), "it goes on waiting; `brome approvals allow %lld --for once` lets it go", question_id(question_first(&a->question)));
+        if (request) {
+                json_object_set_new(request, "id", json_integer(++*a->watch->last_id));
+                if (chan_send(a->watch_fd, request, NULL, 0) < 0)
+                        snprintf(word, sizeof(word), "the answer did not reach the supervisor");
+        }
+        question_drop(&a->question, true);
+        return asking_ends(a, "", word);
+}
+
+static int question_read(struct attach *a)
+{
+        uint8_t b[64];
+        ssize_t n = read(STDIN_FILENO, b, sizeof(b));
+        struct buf echo;
+        enum question_answer given = QUESTION_NO_ANSWER;
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return 0;
+        if (n <= 0) /* the terminal is gone; so is who could answer */
+                return answer(a, QUESTION_LATER);
+        buf_init(&echo, 0);
+        /* What follows the answer in the same breath is dropped: it was typed to us. */
+        for (ssize_t i = 0; i < n && given == QUESTION_NO_ANSWER; i++)
+                given = question_key(&a->question, b[i], &echo);
+        if (fd_write_all(STDOUT_FILENO, buf_slice(&echo).p, buf_len(&echo)) < 0)
+                given = QUESTION_LATER;
+        buf_fini(&echo);
+        return given == QUESTION_NO_ANSWER ? 0 : answer(a, given);
+}
+
+static void heard_notice(struct attach *a, json_t *notice)
+{
+        const char *word = question_notice(&a->question, notice);
+        char text[160];
+
+        if (strcmp(member(notice, "kind"), "alert") == 0)
+                tell_alert(a, json_object_get(notice, "alert"));
+        if (!word)
+                return;
+        snprintf(text, sizeof(text), "the question was answered elsewhere, or is over: %s", word);
+        (void)!asking_ends(a, "\r\n", text);
+}
+
+/* What waited already when the watch began. */
+static void heard_approvals(struct attach *a, json_t *list)
+{
+        json_t *approval;
+        size_t i;
+
+        json_array_foreach(list, i, approval) {
+                json_t *notice = json_pack("{s:s, s:O}", "kind", "approval", "approval", approval);
+                if (notice)
+                        heard_notice(a, notice);
+                json_decref(notice);
+        }
+}
+
+static void watch_read(struct attach *a)
+{
+        struct chan_msg msg;
+        struct err quiet = ERR_INIT;
+        int r;
+
+        while ((r = chan_recv(a->watch_fd, &msg, &quiet)) == 1) {
+                if (strcmp(msg.op, "notice") == 0)
+                        heard_notice(a, msg.body);
+                else if (strcmp(msg.op, "approvals") == 0)
+                        heard_approvals(a, json_object_get(msg.body, "waiting"));
+                else if (strcmp(msg.op, "error") == 0)
+                        tell(a, esc_str(chan_str(&msg, "text", "the supervisor refused the answer")));
+                chan_msg_fini(&msg);
+        }
+        if (r == 0)
+                return;
+        a->watch_fd = -1;
+        while (question_first(&a->question))
+                question_drop(&a->question, false);
+        (void)!asking_ends(a, "\r\n", "the supervisor is gone");
+}
+
+static int wait_ms(const struct attach *a)
+{
+        int64_t left = a->true_size_at_ms - clock_mono_ms();
+
+        return a->true_size_at_ms == 0 ? -1 : left > 0 ? (int)left : 0;
+}
+
 /* ---- life ---- */
 
 static int turn(struct attach *a)
 {
-        struct pollfd p[5] = {
+        struct pollfd p[6] = {
                 { .fd = a->stream, .events = (short)(POLLIN | (buf_len(&a->out) > 0 ? POLLOUT : 0)) },
                 { .fd = a->signal_pipe[0], .events = POLLIN },
-                { .fd = input_wanted(a) ? STDIN_FILENO : -1, .events = POLLIN },
-                { .fd = sink_has(&a->sinks[0]) ? STDOUT_FILENO : -1, .events = POLLOUT },
-                { .fd = sink_has(&a->sinks[1]) ? STDERR_FILENO : -1, .events = POLLOUT },
+                { .fd = a->asking == ASK_NOW || (a->asking == ASK_NOTHING && input_wanted(a)) ? STDIN_FILENO : -1, .events = POLLIN },
+                { .fd = sink_wants(a, &a->sinks[0]) ? STDOUT_FILENO : -1, .events = POLLOUT },
+                { .fd = sink_wants(a, &a->sinks[1]) ? STDERR_FILENO : -1, .events = POLLOUT },
+                { .fd = a->watch_fd, .events = POLLIN },
         };
-        if (poll(p, 5, -1) < 0)
+        if (poll(p, 6, wait_ms(a)) < 0)
                 return errno == EINTR ? 0 : lose(a, ATTACH_LOST, "poll failed");
+        if (a->true_size_at_ms && clock_mono_ms() >= a->true_size_at_ms) {
+                a->true_size_at_ms = 0;
+                if (send_size(a) < 0)
+                        return -1;
+        }
         if (p[1].revents != 0 && signals_read(a) < 0)
                 return -1;
         if ((p[0].revents & POLLOUT) && stream_write(a) < 0)
@@ -388,7 +638,13 @@ static int turn(struct attach *a)
         for (int i = 0; i < 2; i++)
                 if (p[3 + i].revents != 0 && sink_write(a, &a->sinks[i]) < 0)
                         return -1;
-        return p[2].revents != 0 && !a->exited ? input_read(a) : 0;
+        if (p[5].revents != 0)
+                watch_read(a);
+        if (asking_turn(a) < 0)
+                return -1;
+        if (p[2].revents == 0 || a->exited)
+                return 0;
+        return a->asking == ASK_NOW ? question_read(a) : a->asking == ASK_NOTHING ? input_read(a) : 0;
 }
 
 /* The program is over; print what it printed. Still interruptible: a reader that never reads must not hold us. */
@@ -449,7 +705,10 @@ int attach_run(int stream_fd, const struct attach_options *options)
                 return status;
         }
         *a = (struct attach){ .stream = stream_fd, .pty = options->pty, .raw = options->pty && attach_wants_pty(), .window = PROTO_WINDOW_BYTES,
-                .status = ATTACH_LOST, .signal_pipe = { -1, -1 } };
+                .status = ATTACH_LOST, .signal_pipe = { -1, -1 }, .watch = options->watch, .watch_fd = options->watch ? options->watch->fd : -1 };
+        a->can_ask = options->watch && attach_wants_pty();
+        question_init(&a->question);
+        buf_init(&a->say, SAY_BYTES);
         buf_init(&a->in, STREAM_IN_BYTES);
         buf_init(&a->out, STREAM_OUT_BYTES);
         sink_init(&a->sinks[0], STDOUT_FILENO, PROTO_STDOUT);
@@ -458,6 +717,9 @@ int attach_run(int stream_fd, const struct attach_options *options)
         while (r == 0 && !a->exited)
                 r = turn(a);
         fd_close(&a->stream); /* at once: printing may take as long as our reader likes */
+        (void)!asking_ends(a, "\r\n", "the program is over");
+        if (buf_len(&a->say) > 0)
+                (void)!say_now(a);
         if (a->signal_pipe[0] >= 0)
                 finish_output(a);
         finish_terminal(a);
@@ -473,6 +735,8 @@ int attach_run(int stream_fd, const struct attach_options *options)
                 buf_fini(&a->sinks[i].raw);
                 buf_fini(&a->sinks[i].ready);
         }
+        question_fini(&a->question);
+        buf_fini(&a->say);
         buf_fini(&a->in);
         buf_fini(&a->out);
         free(a);

@@ -2,6 +2,7 @@
  * before all of it is known and judged; what is written is built anew, never copied from the input's form. */
 #include "attach/termfilter.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -67,14 +68,32 @@ static int csi_title_stack(const struct csi *c, struct buf *out)
 {
         return c->count >= 1 && c->count <= 3 && !c->sub && (c->param[0] == 22 || c->param[0] == 23) ? csi_emit(c, out) : 0;
 }
+/* The whole sequence, to be said again; one that does not fit is forgotten. */
+static void keep_sequence(char out[16], const struct csi *c)
+{
+        int n = snprintf(out, 16, "\x1b[%c%.*s%c", c->prefix, (int)c->params.n, (const char *)c->params.p, c->final);
+
+        if (n < 0 || n >= 16)
+                out[0] = 0;
+}
 static int csi_other_keys(const struct csi *c, struct buf *out)
 {
         c->f->other_keys = true;
+        if (c->count == 2 && c->param[0] == 4 && c->final == 'm')
+                keep_sequence(c->f->keys_level, c);
+        else if (c->final == 'n' || c->param[0] == 4)
+                c->f->keys_level[0] = 0;
         return c->count >= 1 && c->count <= 2 && !c->sub && c->param[0] == 4 ? csi_emit(c, out) : 0;
 }
 static int csi_kitty(const struct csi *c, struct buf *out)
 {
         c->f->kitty = true;
+        keep_sequence(c->f->kitty_flags, c);
+        return csi_emit(c, out);
+}
+static int csi_kitty_pop(const struct csi *c, struct buf *out)
+{
+        c->f->kitty_flags[0] = 0;
         return csi_emit(c, out);
 }
 static int csi_cursor_style(const struct csi *c, struct buf *out)
@@ -286,6 +305,7 @@ static int esc_final(struct termfilter *f, uint32_t c, struct buf *out)
         case 'c':
                 f->modes_changed = 0;
                 f->keypad = f->charset = f->kitty = f->other_keys = f->margins = f->attributes = false;
+                f->kitty_flags[0] = f->keys_level[0] = 0;
                 return esc_emit(out, 0, 'c');
         case '7': case '8': case 'D': case 'E': case 'H': case 'M': case 'N': case 'O':
                 return esc_emit(out, 0, (uint8_t)c);
@@ -483,7 +503,7 @@ int termfilter_push(struct termfilter *f, struct slice in, struct buf *out)
         return 0;
 }
 
-int termfilter_reset(struct termfilter *f, struct buf *out)
+static int add_normal(const struct termfilter *f, struct buf *out)
 {
         int r = 0;
         for (int i = (int)MODE_COUNT - 1; i >= 0 && r == 0; i--) /* the alternate screens go last-in first-out before the older modes */
@@ -499,6 +519,32 @@ int termfilter_reset(struct termfilter *f, struct buf *out)
         for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]) && r == 0; i++)
                 if (rest[i].on)
                         r = buf_add_str(out, rest[i].text);
+        return r;
+}
+
+int termfilter_reset(struct termfilter *f, struct buf *out)
+{
+        int r = add_normal(f, out);
         termfilter_init(f);
         return r;
+}
+
+int termfilter_pause(const struct termfilter *f, struct buf *out)
+{
+        /* Not all of it is remembered above, since a shell lives with it or sets it itself: insert and newline mode, colours, margins. */
+        return add_normal(f, out) < 0 ? -1 : buf_add_str(out, "\x0f\x1b(B\x1b[0m\x1b[4l\x1b[20l\x1b[?7h\x1b[?25h\x1b""7\x1b[r\x1b""8");
+}
+
+int termfilter_resume(const struct termfilter *f, struct buf *out)
+{
+        int r = 0;
+
+        for (int i = 0; i < (int)MODE_COUNT && r == 0; i++)
+                if (f->modes_changed & 1U << i)
+                        r = buf_addf(out, "\x1b[?%u%c", modes[i].number, modes[i].normal == 1 ? 'l' : 'h');
+        if (r == 0 && f->keypad)
+                r = buf_add_str(out, "\x1b=");
+        if (r == 0)
+                r = buf_add_str(out, f->keys_level);
+        return r < 0 ? -1 : buf_add_str(out, f->kitty_flags);
 }

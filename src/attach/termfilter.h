@@ -41,6 +41,7 @@ struct termfilter {
         /* What the guest left switched on, for termfilter_reset. */
         uint32_t modes_changed;            /* bit per row of the mode table */
         bool keypad, charset, kitty, other_keys, cursor_style, margins, attributes;
+        char kitty_flags[16], keys_level[16]; /* the last such sequence, for termfilter_resume; empty: none is in force */
         unsigned long queries;             /* sequences passed that the terminal answers */
 };
 
@@ -49,5 +50,9 @@ void termfilter_init(struct termfilter *f);
 int termfilter_push(struct termfilter *f, struct slice in, struct buf *out) __attribute__((warn_unused_result));
 /* Appends what brings the terminal back to what a shell expects, of what has been changed; and starts afresh. */
 int termfilter_reset(struct termfilter *f, struct buf *out) __attribute__((warn_unused_result));
+/* Between two pieces of output, for a word of our own: what termfilter_reset appends, and what else would bend our text; then what brings back the modes
+ * that the guest had on. Colours, margins and character sets do not come back: a program that is told of a new size draws them again. */
+int termfilter_pause(const struct termfilter *f, struct buf *out) __attribute__((warn_unused_result));
+int termfilter_resume(const struct termfilter *f, struct buf *out) __attribute__((warn_unused_result));
 
 #endif
