@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/esc.h"
+#include "base/host.h"
 #include "rules/rules_priv.h"
 
 struct config {
@@ -225,6 +226,23 @@ bool config_ca_at(const struct config *c, size_t i, struct slice *path, struct s
 
 /* ---- policies ----------------------------------------------------------------------------------------------------------------------------- */
 
+/* Decisions on what went where no name leads (a DNS question, a plain flow) say nothing that could be compared: such a trip is a trip again. */
+static void print_known_list(const struct config_live *live, struct buf *out)
+{
+        char host[HOST_NAME_BYTES];
+        size_t n = 0;
+
+        for (size_t i = 0; i < live->known_count && n < RULES_KNOWN_MAX; i++) {
+                if (!name_ok(live->known[i].credential, false) || host_canonical(host, sizeof(host), live->known[i].host) < 0)
+                        continue;
+                if (n++ == 0)
+                        buf_add_str(out, "known {\n");
+                print_known(out, live->known[i].credential, slice_str(host));
+        }
+        if (n)
+                buf_add_str(out, "}\n");
+}
+
 /* What stands above the rules: tables, hosts, accounts. */
 static void print_head(const struct config *c, const struct config_workspace *w, const struct config_live *live, struct buf *out)
 {
@@ -239,10 +257,7 @@ static void print_head(const struct config *c, const struct config_workspace *w,
         print_names(out, "", "model", w->models, w->model_count);
         if (!live || live->known_count == 0)
                 return;
-        buf_add_str(out, "known {\n");
-        for (size_t i = 0; i < live->known_count; i++)
-                print_known(out, live->known[i].credential, live->known[i].host);
-        buf_add_str(out, "}\n");
+        print_known_list(live, out);
 }
 
 static const struct workspace_entry *entry_of(const struct config *c, const struct config_workspace *w)

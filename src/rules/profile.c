@@ -66,59 +66,64 @@ static bool npm_version(struct slice s)
         return s.n == 0;
 }
 
-/* [@scope/]name, the separator as it is or encoded: the doors judge both readings. *name is the part behind it, *literal: the separator was "/" or there was
- * no scope. */
-static bool npm_name(struct slice *s, struct slice *name, bool *literal)
-{
-        size_t before = s->n;
+struct npm_name {
+        struct slice scope; /* "@scope/", the separator as it was; empty: none */
+        struct slice name;
+        bool encoded; /* the separator was %2F */
+};
 
-        *literal = true;
+/* [@scope/]name, the separator as it is or encoded: the doors judge both readings. */
+static bool npm_name(struct slice *s, struct npm_name *out)
+{
+        const uint8_t *start = s->p;
+
+        *out = (struct npm_name){ .encoded = false };
         if (EAT(s, "@")) {
                 if (eat_run(s, false, "._-").n == 0)
                         return false;
-                if (EAT(s, "%2F") || EAT(s, "%2f"))
-                        *literal = false;
-                else if (!EAT(s, "/"))
+                out->encoded = EAT(s, "%2F") || EAT(s, "%2f");
+                if (!out->encoded && !EAT(s, "/"))
                         return false;
+                out->scope = slice_of(start, (size_t)(s->p - start));
         }
-        *name = eat_run(s, false, "._-");
-        return name->n && before - s->n <= NPM_NAME_BYTES;
+        out->name = eat_run(s, false, "._-");
+        return out->name.n && out->scope.n + out->name.n <= NPM_NAME_BYTES;
 }
 
 static bool npm_service(struct slice s)
 {
-        struct slice name;
-        bool literal;
+        struct npm_name name;
 
         if (slice_is(s, "npm/v1/keys"))
                 return true;
         if (EAT(&s, "npm/v1/attestations/"))
-                return npm_name(&s, &name, &literal) && EAT(&s, "@") && npm_version(s);
-        return EAT(&s, "package/") && npm_name(&s, &name, &literal) && slice_is(s, "/dist-tags");
+                return npm_name(&s, &name) && EAT(&s, "@") && npm_version(s);
+        return EAT(&s, "package/") && npm_name(&s, &name) && slice_is(s, "/dist-tags");
 }
 
-/* "name-1.2.3.tgz" */
-static bool npm_file(struct slice s, struct slice name)
+/* "name-1.2.3.tgz"; Artifactory says the scope once more in front of it. */
+static bool npm_file(struct slice s, const struct npm_name *name)
 {
-        if (!eat(&s, name) || !EAT(&s, "-") || !slice_ends(s, SLICE_LIT(".tgz")))
+        eat(&s, name->scope);
+        if (!eat(&s, name->name) || !EAT(&s, "-") || !slice_ends(s, SLICE_LIT(".tgz")))
                 return false;
         return npm_version(slice_first(s, s.n - 4));
 }
 
 static bool npm_request(struct slice path, const struct policy_request_query *q)
 {
-        bool get = slice_is(q->method, "GET"), literal;
-        struct slice name;
+        bool get = slice_is(q->method, "GET");
+        struct npm_name name;
 
         if ((!get && !slice_is(q->method, "HEAD")) || !EAT(&path, "/"))
                 return false;
         if (EAT(&path, "-/"))
                 return get && npm_service(path);
-        if (!npm_name(&path, &name, &literal))
+        if (!npm_name(&path, &name))
                 return false;
         if (path.n == 0)
                 return true;
-        return get && literal && EAT(&path, "/-/") && npm_file(path, name);
+        return get && !name.encoded && EAT(&path, "/-/") && npm_file(path, &name);
 }
 
 /* ---- git ---------------------------------------------------------------------------------------------------------------------------------------- */

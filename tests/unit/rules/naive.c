@@ -186,7 +186,7 @@ static const struct {
         const char *methods, *query, *path;
 } forms[] = {
         { PROFILE_NPM, "GET HEAD", "", "^/(@" NAME "(/|%2[Ff]))?" NAME "$" },
-        { PROFILE_NPM, "GET", "", "^/(@" NAME "/)?(" NAME ")/-/\\2-" VERSION "\\.tgz$" },
+        { PROFILE_NPM, "GET", "", "^/(@" NAME "/)?(" NAME ")/-/(\\1)?\\2-" VERSION "\\.tgz$" },
         { PROFILE_NPM, "GET", "", "^/-/npm/v1/keys$" },
         { PROFILE_NPM, "GET", "", "^/-/npm/v1/attestations/(@" NAME "(/|%2[Ff]))?" NAME "@" VERSION "$" },
         { PROFILE_NPM, "GET", "", "^/-/package/(@" NAME "(/|%2[Ff]))?" NAME "/dist-tags$" },

@@ -60,8 +60,9 @@ static void test_live(void **state)
                                                   "credential mirror { kind bearer; secret file \"k\"; for m.example; attach }\ncredential other { kind bearer; for o.example }\n"
                                                   "workspace w { credential { mirror, forge }; model m.example; tool \"x\"; rules { allow web forge.example } }\nworkspace v { }\n"),
                                         "/etc/brome/main", &errors);
-        const struct config_known known[] = { { SLICE_LIT("forge"), SLICE_LIT("gist.example") }, { SLICE_LIT("gone"), SLICE_LIT("10.0.0.1") } };
-        struct config_live live = { .placeholder = placeholder, .ctx = (void *)(uintptr_t)&placeholder, .known = known, .known_count = 2 };
+        const struct config_known known[] = { { SLICE_LIT("forge"), SLICE_LIT("gist.example") }, { SLICE_LIT("gone"), SLICE_LIT("10.0.0.1") }, { SLICE_LIT("a b"), SLICE_LIT("x.example") },
+                                              { SLICE_LIT("forge"), SLICE_LIT("} rules {") } };
+        struct config_live live = { .placeholder = placeholder, .ctx = (void *)(uintptr_t)&placeholder, .known = known, .known_count = 4 };
         const struct config_workspace *w;
         const struct config_credential *o;
         struct buf out;

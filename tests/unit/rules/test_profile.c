@@ -41,6 +41,7 @@ static void test_npm(void **state)
                 { "GET", "/@types/node", NULL, false, true },
                 { "GET", "/left-pad/-/left-pad-1.3.0.tgz", NULL, false, true },
                 { "GET", "/@types/node/-/node-20.1.0-rc.1+b.2.tgz", NULL, false, true },
+                { "GET", "/@types/node/-/@types/node-20.1.0.tgz", NULL, false, true }, /* Artifactory's */
                 { "GET", "/-/npm/v1/keys", NULL, false, true },
                 { "GET", "/-/npm/v1/attestations/left-pad@1.3.0", NULL, false, true },
                 { "GET", "/-/npm/v1/attestations/@a%2Fb@1.3.0", NULL, false, true },
@@ -81,6 +82,8 @@ static void test_npm(void **state)
                 { "GET", "/@types/node/x", NULL, false, false },
                 { "GET", "/@types%2Fnode/-/node-1.0.0.tgz", NULL, false, false },
                 { "GET", "/left-pad/-/right-pad-1.3.0.tgz", NULL, false, false },
+                { "GET", "/@types/node/-/@other/node-1.3.0.tgz", NULL, false, false },
+                { "GET", "/node/-/@types/node-1.3.0.tgz", NULL, false, false },
                 { "GET", "/left-pad/-/left-pad-1.3.tgz", NULL, false, false },
                 { "GET", "/left-pad/-/left-pad-01.3.0.tgz", NULL, false, false },
                 { "GET", "/left-pad/-/left-pad-1.3.0-.tgz", NULL, false, false },
