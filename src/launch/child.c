@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/paths.h"
 #include "launch/guestseal.h"
+#include "launch/homefiles.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +35,7 @@ struct inside {
         const struct rootfs *fs;
         const struct cgroup *groups;
         int sync, channel, program, netns;
+        char notes[HOMEFILES_NOTES_BYTES];
 };
 
 static int shut_descriptors(struct err *err)
@@ -91,10 +93,20 @@ static int limits(struct err *err)
         return 0;
 }
 
+/* As the guest's root, in the guest's root folder: see homefiles.h. The home was opened before any share lay over it. */
+static void fill_home(struct inside *in, int *home)
+{
+        homefiles_write(*home, in->fs->plan->accounts, in->fs->plan->account_count, in->notes);
+        fd_close(home);
+}
+
 static int build(struct inside *in, struct err *err)
 {
         const struct rootfs *fs = in->fs;
+        int home = open(fs->plan->home, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
+        if (home < 0)
+                return err_sys(err, errno, "%s", fs->plan->home);
         /* Everything between here and the guest's root stands in a namespace that has only the link to the gateway. */
         if (setns(in->netns, CLONE_NEWNET) < 0)
                 return err_sys(err, errno, "cannot enter the guest's network namespace");
@@ -108,6 +120,7 @@ static int build(struct inside *in, struct err *err)
                 return err_sys(err, errno, "setsid");
         if (rootfs_enter(fs, err) < 0 || limits(err) < 0 || become_guest_root(fs->ids, err) < 0)
                 return -1;
+        fill_home(in, &home);
         return place_descriptors(in, err);
 }
 
@@ -122,14 +135,16 @@ static _Noreturn void inside(struct inside *in)
         static char *const argv[] = { (char *)"brome-guest", NULL };
         static char *const env[] = { (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", NULL };
         struct sigaction usual = { .sa_handler = SIG_DFL };
+        char go, report[HOMEFILES_NOTES_BYTES + 2];
         struct err err = ERR_INIT;
-        char go;
+        int n;
 
         sigaction(SIGPIPE, &usual, NULL);
         if (build(in, &err) < 0)
                 fail(in->sync, &err);
+        n = snprintf(report, sizeof(report), "+%s", in->notes);
         /* One byte from the launcher; its end of file means that it is gone. */
-        if (write(in->sync, "+", 1) != 1 || read(in->sync, &go, 1) != 1)
+        if (write(in->sync, report, (size_t)n) != n || read(in->sync, &go, 1) != 1)
                 _exit(1);
         if (guestseal(in->fs->plan->nested, &err) < 0)
                 fail(in->sync, &err);
@@ -178,7 +193,7 @@ int child_start(struct child *c, const struct rootfs *fs, const struct cgroup *g
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) < 0) {
                 err_sys(err, errno, "socketpair");
         } else {
-                struct inside in = { fs, groups, sync[1], channel[1], program, netns };
+                struct inside in = { fs, groups, sync[1], channel[1], program, netns, "" };
                 rc = clone_it(c, &in) < 0 ? err_sys(err, errno, "cannot make the guest's namespaces") : 0;
         }
         fd_close(&program);
@@ -189,7 +204,7 @@ int child_start(struct child *c, const struct rootfs *fs, const struct cgroup *g
         return rc;
 }
 
-/* The child's next report: "+", an error text, or (after the exec) end of file. */
+/* The child's next report: "+" and notes, an error text, or (after the exec) end of file. */
 static ssize_t report(const struct child *c, char *text, size_t size, struct err *err)
 {
         struct pollfd pfd = { .fd = c->sync, .events = POLLIN };
@@ -204,15 +219,25 @@ static ssize_t report(const struct child *c, char *text, size_t size, struct err
         return n;
 }
 
-int child_built(const struct child *c, struct err *err)
+static void take_notes(char *text, json_t *notes)
 {
-        char text[sizeof(err->text)];
+        char *line, *save = NULL;
+
+        for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+                json_array_append_new(notes, json_string(line));
+}
+
+int child_built(const struct child *c, json_t *notes, struct err *err)
+{
+        char text[HOMEFILES_NOTES_BYTES + sizeof(err->text)];
         ssize_t n = report(c, text, sizeof(text), err);
 
         if (n < 0)
                 return -1;
-        if (n == 1 && text[0] == '+')
+        if (n >= 1 && text[0] == '+') {
+                take_notes(text + 1, notes);
                 return 0;
+        }
         return err_set(err, "%s", n ? text : "the guest's first process died while it was being set up");
 }
 

@@ -1,5 +1,6 @@
 /* Exec orders: see execenv.h. */
 #include "launch/execenv.h"
+#include "account/guest.h"
 #include "launch/trust.h"
 
 #include <stdio.h>
@@ -7,7 +8,6 @@
 #include <string.h>
 
 static const struct trust_variable own_variables[] = {
-        { "PATH", "/root/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
         { "HOME", "/root" },
         { "USER", "root" },
         { "LOGNAME", "root" },
@@ -15,16 +15,31 @@ static const struct trust_variable own_variables[] = {
         { "LANG", "C.UTF-8" },
 };
 
-json_t *execenv_make(const struct plan *plan, const json_t *wanted)
+/* The folders of tools before the system's: an agent finds the interpreter that it was installed with. */
+static void set_path(json_t *env, const char *tool_path)
+{
+        json_object_set_new(env, "PATH", json_sprintf("/root/.local/bin:%s%s/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", tool_path, *tool_path ? ":" : ""));
+}
+
+static void set_placeholder(void *env, const char *name, struct slice value)
+{
+        if (plan_env_name(name))
+                json_object_set_new(env, name, json_stringn((const char *)value.p, value.n));
+}
+
+json_t *execenv_make(const struct plan *plan, const char *tool_path, const json_t *wanted)
 {
         json_t *env = json_object(), *v;
         const char *name;
 
+        set_path(env, tool_path);
         for (size_t i = 0; i < sizeof(own_variables) / sizeof(own_variables[0]); i++)
                 json_object_set_new(env, own_variables[i].name, json_string(own_variables[i].value));
         if (plan->ca_cert >= 0)
                 for (size_t i = 0; i < trust_variable_count; i++)
                         json_object_set_new(env, trust_variables[i].name, json_string(trust_variables[i].value));
+        for (size_t i = 0; i < plan->account_count; i++)
+                guest_env(&plan->accounts[i], plan->account_parts[i].as_env, set_placeholder, env);
         if (plan->env)
                 json_object_update(env, plan->env);
         json_object_foreach((json_t *)(uintptr_t)wanted, name, v)
@@ -83,11 +98,11 @@ static uint16_t cells(const struct chan_msg *msg, const char *key, uint16_t othe
         return v > 0 && v < 10000 ? (uint16_t)v : otherwise;
 }
 
-int execenv_exec(struct mux *m, long long id, const struct chan_msg *msg, const struct plan *plan, int *client_fd, struct err *err)
+int execenv_exec(struct mux *m, long long id, const struct chan_msg *msg, const struct plan *plan, const char *tool_path, int *client_fd, struct err *err)
 {
         const char *cwd = chan_str(msg, "cwd", "/root");
         char **argv = arguments(json_object_get(msg->body, "argv")), **env = NULL;
-        json_t *variables = execenv_make(plan, json_object_get(msg->body, "env"));
+        json_t *variables = execenv_make(plan, tool_path, json_object_get(msg->body, "env"));
         int rc;
 
         env = variables ? environment(variables) : NULL;

@@ -99,6 +99,7 @@ static int prepare(struct session *s, const struct rootfs *fs, struct etc *etc, 
         session_progress(s, "preparing the file system");
         if (shares_prepare(&s->shares, &s->plan, &s->ids, err) < 0 || etc_prepare(etc, &s->plan, &s->ids, err) < 0 || rootfs_prepare(fs, err) < 0)
                 return -1;
+        json_array_extend(s->warnings, s->shares.left_out);
         for (size_t i = 0; i < s->shares.count; i++)
                 if (s->shares.one[i].checked.warning[0])
                         json_array_append_new(s->warnings, json_string(s->shares.one[i].checked.warning));

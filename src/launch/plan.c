@@ -1,5 +1,6 @@
 /* The plan: see plan.h. */
 #include "launch/plan.h"
+#include "account/placeholder.h"
 #include "base/esc.h"
 #include "base/fd.h"
 
@@ -98,6 +99,99 @@ static int take_lists(struct plan *plan, const struct chan_msg *msg, struct err 
         return 0;
 }
 
+static int take_tools(struct plan *plan, const struct chan_msg *msg, struct err *err)
+{
+        const json_t *tools = json_object_get(msg->body, "tools");
+        size_t i;
+        json_t *v;
+
+        if (json_array_size(tools) > PLAN_TOOLS)
+                return err_set(err, "plan: too many folders of tools");
+        json_array_foreach(tools, i, v) {
+                struct plan_share *t = &plan->tools[i];
+                const char *p = json_string_value(v);
+
+                if (!p || !path_clean(p))
+                        return err_set(err, "plan: a tool's folder is not absolute");
+                *t = (struct plan_share){ .mode = SHARE_READ_ONLY };
+                snprintf(t->path, sizeof(t->path), "%s", p);
+                plan->tool_count++;
+        }
+        return 0;
+}
+
+/* ---- accounts ---- */
+
+static struct slice text_of(const json_t *o, const char *key)
+{
+        json_t *v = json_object_get(o, key);
+
+        return json_is_string(v) ? slice_of(json_string_value(v), json_string_length(v)) : SLICE_EMPTY;
+}
+
+/* All of s out of `alphabet`, or (NULL) without control characters, quotes and backslashes: it comes to stand in files that tools parse. */
+static bool made_of(struct slice s, const char *alphabet)
+{
+        for (size_t i = 0; i < s.n; i++) {
+                char c = (char)s.p[i];
+                bool good = alphabet ? c && strchr(alphabet, c) : s.p[i] >= 0x20 && s.p[i] != 0x7f && c != '"' && c != '\\';
+
+                if (!good)
+                        return false;
+        }
+        return true;
+}
+
+static bool take_hosts(struct binding *b, struct plan_account *part, const json_t *hosts)
+{
+        size_t i;
+        json_t *v;
+
+        if (json_array_size(hosts) == 0 || json_array_size(hosts) > ACCOUNT_HOSTS_MAX)
+                return false;
+        json_array_foreach(hosts, i, v) {
+                json_int_t port = json_integer_value(json_object_get(v, "port"));
+                struct slice name = text_of(v, "name");
+
+                if (name.n == 0 || name.n > 253 || !made_of(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") || port < 1 || port > 65535)
+                        return false;
+                part->hosts[i] = (struct binding_host){ .name = name, .port = (uint16_t)port };
+        }
+        b->hosts = part->hosts;
+        b->host_count = json_array_size(hosts);
+        return true;
+}
+
+static bool take_account(struct binding *b, struct plan_account *part, const json_t *v)
+{
+        const char *env = json_string_value(json_object_get(v, "env"));
+
+        *b = (struct binding){ .name = text_of(v, "name"), .kind = kind_by_name(text_of(v, "kind")), .user = text_of(v, "user"), .placeholder = text_of(v, "placeholder") };
+        part->as_env = text_of(v, "env");
+        return b->name.n && b->name.n <= 64 && made_of(b->name, "abcdefghijklmnopqrstuvwxyz0123456789-_") && b->kind != ACCOUNT_KIND_COUNT &&
+               placeholder_ok(b->placeholder) && b->user.n <= PLAN_USER_BYTES && made_of(b->user, NULL) &&
+               (part->as_env.n == 0 || (part->as_env.n <= 64 && plan_env_name(env))) && take_hosts(b, part, json_object_get(v, "hosts"));
+}
+
+static int take_accounts(struct plan *plan, const struct chan_msg *msg, struct err *err)
+{
+        json_t *list = json_object_get(msg->body, "accounts"), *v;
+        size_t i;
+
+        if (json_array_size(list) > PLAN_ACCOUNTS)
+                return err_set(err, "plan: too many accounts");
+        plan->account_parts = calloc(PLAN_ACCOUNTS, sizeof(*plan->account_parts));
+        if (!plan->account_parts)
+                return err_set(err, "out of memory");
+        plan->accounts_json = json_incref(list);
+        json_array_foreach(list, i, v) {
+                if (!take_account(&plan->accounts[i], &plan->account_parts[i], v))
+                        return err_set(err, "plan: account %zu is none", i);
+                plan->account_count++;
+        }
+        return 0;
+}
+
 static int take_env(struct plan *plan, const struct chan_msg *msg, struct err *err)
 {
         const char *name;
@@ -120,7 +214,7 @@ int plan_parse(struct plan *plan, struct chan_msg *msg, struct err *err)
             (json_object_get(msg->body, "cache") && take_path(plan->cache, msg, "cache", err) < 0) ||
             take_number(&plan->session, msg, "session", LLONG_MAX, err) < 0 || take_number(&plan->memory_bytes, msg, "memory_bytes", 1LL << 50, err) < 0 ||
             take_number(&plan->processes, msg, "processes", 1 << 22, err) < 0 || take_number(&plan->cpu_percent, msg, "cpu_percent", 1000 * 1000, err) < 0 ||
-            take_lists(plan, msg, err) < 0 || take_env(plan, msg, err) < 0)
+            take_lists(plan, msg, err) < 0 || take_tools(plan, msg, err) < 0 || take_accounts(plan, msg, err) < 0 || take_env(plan, msg, err) < 0)
                 return -1;
         if (plan->processes == 0)
                 plan->processes = PLAN_PROCESSES;
@@ -134,7 +228,11 @@ void plan_fini(struct plan *plan)
         for (size_t i = 0; i < plan->protect_count; i++)
                 free(plan->protect[i]);
         json_decref(plan->env);
+        json_decref(plan->accounts_json);
+        free(plan->account_parts);
         fd_close(&plan->ca_cert);
-        plan->protect_count = 0;
+        plan->protect_count = plan->account_count = 0;
+        plan->accounts_json = NULL;
+        plan->account_parts = NULL;
         plan->env = NULL;
 }

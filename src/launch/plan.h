@@ -3,6 +3,7 @@
 #ifndef BROME_LAUNCH_PLAN_H
 #define BROME_LAUNCH_PLAN_H
 
+#include "account/binding.h"
 #include "base/chan.h"
 #include "base/err.h"
 #include "share/share.h"
@@ -11,6 +12,9 @@
 enum {
         PLAN_SHARES = 32,     /* a mount tree a person can still read */
         PLAN_PROTECT = 64,    /* brome's own folders and the files its configuration names */
+        PLAN_TOOLS = 16,      /* folders of installations: an agent needs one or two */
+        PLAN_ACCOUNTS = 64,   /* of one workspace, as its configuration */
+        PLAN_USER_BYTES = 256,
         PLAN_PROCESSES = 4096, /* default: a fork bomb ends here, a parallel build does not */
 };
 
@@ -18,6 +22,12 @@ struct plan_share {
         char path[PATH_MAX];
         enum share_mode mode;
         bool sockets;
+};
+
+/* A credential as the guest gets it: its placeholder, never its secret. Borrows from plan.accounts_json. */
+struct plan_account {
+        struct binding_host hosts[ACCOUNT_HOSTS_MAX];
+        struct slice as_env; /* one more variable; empty: none */
 };
 
 struct plan {
@@ -31,6 +41,12 @@ struct plan {
         long long memory_bytes, processes, cpu_percent; /* 0: no limit; processes never 0 here */
         struct plan_share shares[PLAN_SHARES];
         size_t share_count;
+        struct plan_share tools[PLAN_TOOLS]; /* read-only, where they lie */
+        size_t tool_count;
+        struct binding accounts[PLAN_ACCOUNTS]; /* their fields are left empty: nothing here reads a request */
+        struct plan_account *account_parts;     /* one for each of them */
+        size_t account_count;
+        json_t *accounts_json;
         char *protect[PLAN_PROTECT];
         size_t protect_count;
         json_t *env;  /* object of strings; may be NULL */

@@ -60,7 +60,7 @@ static int start_guest(struct session *s, struct err *err)
         struct mux_events events = { s, on_ready, on_ended };
 
         session_progress(s, "starting the workspace");
-        if (child_built(&s->child, err) < 0 || child_go(&s->child, err) < 0)
+        if (child_built(&s->child, s->warnings, err) < 0 || child_go(&s->child, err) < 0)
                 return -1;
         s->mux = mux_new(s->child.channel, events);
         if (!s->mux)
@@ -96,7 +96,7 @@ static int on_exec(struct session *s, const struct chan_msg *msg, struct err *er
         else if (s->frozen)
                 rc = err_set(&why, "the workspace is frozen; `brome workspace thaw %s` lets it go on", s->plan.workspace);
         else
-                rc = execenv_exec(s->mux, id, msg, &s->plan, &client, &why);
+                rc = execenv_exec(s->mux, id, msg, &s->plan, s->shares.tool_path, &client, &why);
         if (rc < 0)
                 say(s, json_pack("{s:s,s:I,s:s}", "op", "exec", "id", (json_int_t)id, "error", why.text), NULL, 0);
         else
@@ -262,7 +262,7 @@ static int turn(struct session *s, struct err *err)
         if (fds[POLL_CHILD].revents) {
                 /* Before `open`: it could not build. Its own words say why. */
                 if (!s->started)
-                        return child_built(&s->child, err) < 0 ? -1 : err_set(err, "the guest's first process died");
+                        return child_built(&s->child, s->warnings, err) < 0 ? -1 : err_set(err, "the guest's first process died");
                 return 1;
         }
         if (fds[POLL_CONTROL].revents == 0)

@@ -218,6 +218,91 @@ static int judge_one(struct shares_one *one, const struct plan *plan, struct err
         return one->before ? 0 : -1;
 }
 
+/* ---- tools ---- */
+
+static bool in_folder(const char *path, const char *folder)
+{
+        size_t n = strlen(folder);
+
+        return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
+}
+
+/* The layers of the system have it already. */
+static bool is_there(const struct shares *s, const char *path)
+{
+        if (in_folder(path, "/usr"))
+                return true;
+        for (size_t i = 0; i < s->count; i++)
+                if (strcmp(s->one[i].checked.path, path) == 0)
+                        return true;
+        return false;
+}
+
+static void add_tool_path(struct shares *s, const char *folder)
+{
+        const char *last = strrchr(folder, '/');
+        size_t used = strlen(s->tool_path);
+        char bin[PATH_MAX];
+        struct stat st;
+
+        place(bin, sizeof(bin), "%s%s", folder, last && strcmp(last, "/bin") == 0 ? "" : "/bin");
+        if (!bin[0] || strchr(bin, ':') || stat(bin, &st) < 0 || !S_ISDIR(st.st_mode) || used + strlen(bin) + 2 > sizeof(s->tool_path))
+                return;
+        place(s->tool_path + used, sizeof(s->tool_path) - used, "%s%s", used ? ":" : "", bin);
+}
+
+/* Where a person keeps programs: no share, since it is the host's, but a tool's folder, which is only read. */
+static int open_own_programs(const struct plan *plan, const char *path, struct share_checked *out, struct err *err)
+{
+        static const char *const places[] = { ".local/bin", "bin" };
+        const char *home = getenv("HOME");
+        char own[PATH_MAX];
+
+        for (size_t i = 0; home && home[0] == '/' && i < sizeof(places) / sizeof(places[0]); i++) {
+                place(own, sizeof(own), "%s/%s", home, places[i]);
+                if (strcmp(own, path) != 0)
+                        continue;
+                for (size_t k = 0; k < plan->protect_count; k++)
+                        if (in_folder(plan->protect[k], path) || in_folder(path, plan->protect[k]))
+                                return -1;
+                *out = (struct share_checked){ .fd = open_with(AT_FDCWD, path, O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS) };
+                snprintf(out->path, sizeof(out->path), "%s", path);
+                return out->fd < 0 ? err_sys(err, errno, "%s", esc_str(path)) : 0;
+        }
+        return -1;
+}
+
+/* SECURITY: a tool's folder is judged as a share is; what no share may be is no tool's either, but for the user's own folders of programs. */
+static void judge_tool(struct shares *s, const struct plan_share *tool, const struct plan *plan)
+{
+        const char *protect[PLAN_PROTECT];
+        struct shares_one *one = &s->one[s->count];
+        struct err err = ERR_INIT;
+        struct stat st;
+
+        for (size_t i = 0; i < plan->protect_count; i++)
+                protect[i] = plan->protect[i];
+        if (is_there(s, tool->path)) {
+                add_tool_path(s, tool->path);
+                return;
+        }
+        *one = (struct shares_one){ .plan = tool, .checked = { .fd = -1 }, .owner_map = -1, .layer = -1 };
+        if ((open_own_programs(plan, tool->path, &one->checked, &err) < 0 &&
+             share_check(tool->path, SHARE_READ_ONLY, false, protect, plan->protect_count, &one->checked, &err) < 0) ||
+            (fstat(one->checked.fd, &st) < 0 && err_sys(&err, errno, "%s", esc_str(tool->path)) < 0)) {
+                fd_close(&one->checked.fd);
+                if (s->left_out)
+                        json_array_append_new(s->left_out, json_sprintf("a tool's folder is not shown to the workspace: %s", err.text));
+                return;
+        }
+        one->dev = st.st_dev;
+        one->ino = st.st_ino;
+        one->uid = st.st_uid;
+        one->gid = st.st_gid;
+        s->count++;
+        add_tool_path(s, one->checked.path);
+}
+
 int shares_judge(struct shares *s, const struct plan *plan, struct err *err)
 {
         *s = (struct shares){ 0 };
@@ -227,6 +312,9 @@ int shares_judge(struct shares *s, const struct plan *plan, struct err *err)
                 if (judge_one(&s->one[i], plan, err) < 0)
                         return -1;
         }
+        s->left_out = json_array();
+        for (size_t i = 0; i < plan->tool_count; i++)
+                judge_tool(s, &plan->tools[i], plan);
         qsort(s->one, s->count, sizeof(s->one[0]), by_length);
         return 0;
 }
@@ -479,4 +567,6 @@ void shares_fini(struct shares *s)
                 fd_close(&one->owner_map);
         }
         s->count = 0;
+        json_decref(s->left_out);
+        s->left_out = NULL;
 }

@@ -41,12 +41,14 @@ struct shares_one {
 };
 
 struct shares {
-        struct shares_one one[PLAN_SHARES]; /* outer folders before what is in them */
+        struct shares_one one[PLAN_SHARES + PLAN_TOOLS]; /* outer folders before what is in them; the plan's tools among them */
         size_t count;
+        char tool_path[2 * PATH_MAX]; /* where the tools' programs lie, as PATH has it */
+        json_t *left_out;             /* sentences: tools that cannot be shown */
         int copies; /* private copies made so far */
 };
 
-/* Judges, opens and remembers each share. As who started us: before the user namespace, in which every owner looks different. shares_fini in any case. */
+/* Judges, opens and remembers each share, and each folder of a tool: one that cannot be shown is left out, with a sentence. As who started us: before the user namespace, in which every owner looks different. shares_fini in any case. */
 int shares_judge(struct shares *s, const struct plan *plan, struct err *err) __attribute__((warn_unused_result));
 /* Makes what is kept in the state folder: private copies and overlay stores. */
 int shares_prepare(struct shares *s, const struct plan *plan, const struct ids *ids, struct err *err) __attribute__((warn_unused_result));

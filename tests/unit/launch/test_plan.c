@@ -12,12 +12,14 @@
 #include <cmocka.h>
 
 static const char good[] = "{'op':'plan','workspace':'api','hostname':'api','session':3,'state':'/s/api','home':'/s/api/home','nested':false,'memory_bytes':0,"
-                           "'processes':0,'cpu_percent':0,'shares':[{'path':'/src','mode':'rw','sockets':false}],'protect':['/etc/x'],'env':{'A':'b'}}";
+                           "'processes':0,'cpu_percent':0,'shares':[{'path':'/src','mode':'rw','sockets':false}],'protect':['/etc/x'],'env':{'A':'b'},"
+                           "'tools':['/opt/node'],'accounts':[{'name':'forge','kind':'github','hosts':[{'name':'forge.example','port':443}],"
+                           "'placeholder':'glpat-brm-aaaaaaaaaaaaaaaaaaaaaaaaaa','user':'me','env':'CI_TOKEN'}]}";
 
 /* The good plan with one thing replaced. */
 static int parse(const char *from, const char *to)
 {
-        char text[2048];
+        char text[4096];
         const char *at = strstr(good, from);
         struct chan_msg msg = { 0 };
         struct plan plan;
@@ -45,6 +47,10 @@ static void test_plan(void **state)
                 { "'hostname':'api'", "'hostname':'a b'" }, { "'memory_bytes':0", "'memory_bytes':-1" }, { "'processes':0", "'processes':99999999999" },
                 { "'mode':'rw'", "'mode':'rwx'" }, { "'path':'/src'", "'path':'src'" }, { "'path':'/src'", "'path':'/a/../b'" }, { "['/etc/x']", "['x']" },
                 { "['/etc/x']", "[1]" }, { "{'A':'b'}", "{'A=':'b'}" }, { "{'A':'b'}", "{'1':'b'}" }, { "{'A':'b'}", "{'A':1}" }, { "{'A':'b'}", "[]" }, { "{'A':'b'}", "{'':'b'}" },
+                { "'/opt/node'", "'opt'" }, { "'/opt/node'", "'/opt/../etc'" }, { "'/opt/node'", "3" }, { "'forge','kind'", "'for/ge','kind'" }, { "'forge','kind'", "'','kind'" },
+                { "'github'", "'githob'" }, { "'forge.example'", "'forge example'" }, { "'forge.example'", "''" }, { "'forge.example'", "'*.example'" }, { "'port':443", "'port':0" },
+                { "'port':443", "'port':'443'" }, { "[{'name':'forge.example','port':443}]", "[]" }, { "'glpat-brm-aa", "'glpat-aaaaaa" }, { "'glpat-brm-aa", "'" },
+                { "'user':'me'", "'user':'me\\nhelper = x'" }, { "'user':'me'", "'user':'a\\\"b'" }, { "'CI_TOKEN'", "'CI TOKEN'" }, { "'CI_TOKEN'", "'=X'" },
         };
 
         (void)state;
@@ -58,7 +64,7 @@ static void test_plan(void **state)
 static void test_environment(void **state)
 {
         struct plan plan = { .ca_cert = 0, .env = json_pack("{s:s,s:s}", "NODE_ENV", "development", "LANG", "de_DE.UTF-8") };
-        json_t *wanted = json_pack("{s:s,s:s,s:i}", "TERM", "xterm", "BAD=NAME", "x", "NUMBER", 1), *env = execenv_make(&plan, wanted);
+        json_t *wanted = json_pack("{s:s,s:s,s:i}", "TERM", "xterm", "BAD=NAME", "x", "NUMBER", 1), *env = execenv_make(&plan, "/opt/node/bin", wanted);
 
         (void)state;
         assert_string_equal(json_string_value(json_object_get(env, "HOME")), "/root");
@@ -66,12 +72,34 @@ static void test_environment(void **state)
         assert_string_equal(json_string_value(json_object_get(env, "LANG")), "de_DE.UTF-8");
         assert_string_equal(json_string_value(json_object_get(env, "NODE_ENV")), "development");
         assert_string_equal(json_string_value(json_object_get(env, "SSL_CERT_FILE")), "/etc/ssl/certs/ca-certificates.crt");
+        assert_string_equal(json_string_value(json_object_get(env, "PATH")), "/root/.local/bin:/opt/node/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         assert_null(json_object_get(env, "BAD=NAME"));
         assert_null(json_object_get(env, "NUMBER"));
         assert_null(json_object_get(env, "BROME_STATE"));
         json_decref(env);
         json_decref(wanted);
         json_decref(plan.env);
+}
+
+/* Placeholders stand in the variables of their kind and in the one that was asked for; a configured variable wins. */
+static void test_placeholders(void **state)
+{
+        static const char text[] = "{\"op\":\"plan\",\"workspace\":\"a\",\"hostname\":\"a\",\"state\":\"/s\",\"home\":\"/s/h\",\"env\":{\"GH_TOKEN\":\"own\"},\"accounts\":[{\"name\":\"forge\","
+                                   "\"kind\":\"github\",\"hosts\":[{\"name\":\"forge.example\",\"port\":443}],\"placeholder\":\"glpat-brm-aaaaaaaaaaaaaaaaaaaaaaaaaa\",\"env\":\"CI_TOKEN\"}]}";
+        struct chan_msg msg = { .body = json_loads(text, 0, NULL) };
+        static struct plan plan;
+        struct err err;
+        json_t *env;
+
+        (void)state;
+        assert_int_equal(plan_parse(&plan, &msg, &err), 0);
+        chan_msg_fini(&msg); /* the plan keeps what it borrows */
+        env = execenv_make(&plan, "", NULL);
+        assert_string_equal(json_string_value(json_object_get(env, "GITHUB_TOKEN")), "glpat-brm-aaaaaaaaaaaaaaaaaaaaaaaaaa");
+        assert_string_equal(json_string_value(json_object_get(env, "CI_TOKEN")), "glpat-brm-aaaaaaaaaaaaaaaaaaaaaaaaaa");
+        assert_string_equal(json_string_value(json_object_get(env, "GH_TOKEN")), "own");
+        json_decref(env);
+        plan_fini(&plan);
 }
 
 static void test_empty_javastore(void **state)
@@ -90,7 +118,7 @@ static void test_empty_javastore(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_plan), cmocka_unit_test(test_environment), cmocka_unit_test(test_empty_javastore) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_plan), cmocka_unit_test(test_environment), cmocka_unit_test(test_placeholders), cmocka_unit_test(test_empty_javastore) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
