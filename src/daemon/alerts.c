@@ -149,6 +149,15 @@ json_t *alerts_open(const struct alerts *a, const char *workspace)
         return NULL;
 }
 
+size_t alerts_count_open(const struct alerts *a)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < json_array_size(a->list); i++)
+                n += is_open(json_array_get(a->list, i));
+        return n;
+}
+
 json_t *alerts_list(const struct alerts *a, const char *workspace, bool all)
 {
         json_t *list = json_array();

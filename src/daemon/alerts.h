@@ -25,6 +25,8 @@ json_t *alerts_add(struct alerts *a, json_t *alert, struct err *err);
 size_t alerts_decide(struct alerts *a, const char *workspace, const char *decision);
 /* The newest open one of the workspace; borrowed; NULL: none. */
 json_t *alerts_open(const struct alerts *a, const char *workspace);
+/* Open ones of all workspaces. */
+size_t alerts_count_open(const struct alerts *a);
 /* The newest first, as many as fit; of all workspaces when NULL; only open ones unless all. New reference. */
 json_t *alerts_list(const struct alerts *a, const char *workspace, bool all);
 

@@ -280,6 +280,8 @@ json_t *approvals_json(struct approvals *a, const char *workspace, int64_t now_m
         return all;
 }
 
+size_t approvals_count(const struct approvals *a) { return a->waiting_count; }
+
 size_t approvals_uses(const struct approvals *a)
 {
         size_t n = 0;
@@ -438,8 +440,7 @@ void approvals_ask(struct approvals *a, const struct approval_use *use, bool som
                 return;
         ap = waiting_find(a, use->key);
         if (!ap && !somebody && !use->wait) {
-                a->calls->note(a->ctx, use->key, "nobody to ask: refused");
-                answer(a, &u, APPROVAL_NOBODY, 0);
+                answer(a, &u, APPROVAL_NOBODY, 0); /* no note: the door's refusal says so, and the guest could fill the journal with them */
                 return;
         }
         if ((!ap && waiting_of(a, use->key->workspace) >= APPROVALS_WAITING) || (ap && ap->use_count >= APPROVAL_USES)) {

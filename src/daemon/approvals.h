@@ -102,7 +102,8 @@ void approvals_tick(struct approvals *a, int64_t now_ms);
 
 /* Members `waiting`, `grants`, `denials`; of all workspaces when NULL. */
 json_t *approvals_json(struct approvals *a, const char *workspace, int64_t now_ms);
-/* How many uses wait (for tests and the status line). */
+/* How many approvals wait; how many uses. */
+size_t approvals_count(const struct approvals *a);
 size_t approvals_uses(const struct approvals *a);
 
 #endif

@@ -22,6 +22,9 @@ enum {
         DAEMON_CA_BYTES = 1024 * 1024,     /* one file named by `ca file`: a full system bundle has 220 KB */
         DAEMON_SPAWNED = 2048,             /* programs at once: three a workspace, and sweeps */
         DAEMON_FILES = 4096,               /* descriptors, where the hard limit allows: some twelve a session */
+        DAEMON_DRAINED = 256,              /* last messages of a program whose session ends */
+        DAEMON_DOORS = 320,                /* of one session: every account it can have, and some that are ending */
+        DAEMON_DOORS_ENDING = 4,           /* of one account: an inner door that was taken over must not start programs without end */
         DAEMON_QUEUED = 16384,             /* messages that a door has not read: an answer for each exchange that it may hold, twice */
         DAEMON_SWEEPS = 4,                 /* folders removed at once; the rest waits on disk */
 };

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/alerts.h"
+#include "daemon/approvals.h"
 #include "daemon/bounds.h"
 #include "daemon/commands.h"
 #include "daemon/evidence.h"
@@ -77,9 +78,10 @@ static void do_status(struct daemon *d, const struct request *r, struct chan_msg
         for (size_t i = 0; i < d->workspace_count; i++)
                 json_array_append_new(list, describe_short(d->workspaces[i]));
         reply_send(d, reply,
-                   json_pack("{s:s, s:o, s:{s:b, s:o, s:s}, s:{s:s, s:I, s:o}, s:i}", "op", "status", "workspaces", list, "journal", "writable", writable,
+                   json_pack("{s:s, s:o, s:{s:b, s:o, s:s}, s:{s:s, s:I, s:o}, s:i, s:I, s:I}", "op", "status", "workspaces", list, "journal", "writable", writable,
                              "why", text_of(writable ? "" : why.text), "damage", journal_damage(d->journal), "config", "path", d->paths.config, "generation",
-                             (json_int_t)d->settings_generation, "error", text_of(d->settings_error), "pid", (int)getpid()),
+                             (json_int_t)d->settings_generation, "error", text_of(d->settings_error), "pid", (int)getpid(), "waiting", (json_int_t)approvals_count(d->approvals), "alerts",
+                             (json_int_t)alerts_count_open(d->alerts)),
                    NULL, 0);
 }
 

@@ -400,6 +400,18 @@ static struct account_door *find(const struct session *s, const char *account)
         return NULL;
 }
 
+/* A door more would be too many. */
+static bool crowded(const struct session *s, const char *account)
+{
+        size_t all = 0, ending = 0;
+
+        for (const struct account_door *d = s->account_doors; d; d = d->next) {
+                all++;
+                ending += strcmp(d->account, account) == 0;
+        }
+        return all >= DAEMON_DOORS || ending > DAEMON_DOORS_ENDING;
+}
+
 void doors_want(struct session *s, const char *account)
 {
         const struct config_credential *c = config_credential(s->ws->settings->config, slice_str(account));
@@ -416,6 +428,10 @@ void doors_want(struct session *s, const char *account)
         have = c && policy_binds(s, account) ? secrets_find(s->ws->daemon->secrets, c, &secret) : SECRET_NONE;
         if (have != SECRET_HERE) {
                 no_link(s, account, have == SECRET_LOCKED ? "locked" : "no-secret");
+                return;
+        }
+        if (crowded(s, account)) {
+                no_link(s, account, "internal");
                 return;
         }
         policy = live_policy(s->ws->daemon, s->ws->settings, s->ws->conf, s->live, NULL, &err);

@@ -42,6 +42,16 @@ static void on_read(evutil_socket_t fd, short what, void *ctx)
         }
 }
 
+void program_drain(struct program *p)
+{
+        struct chan_msg msg;
+
+        for (int i = 0; i < DAEMON_DRAINED && p->fd >= 0 && chan_recv(p->fd, &msg, NULL) == 1; i++) {
+                (void)!p->heard(p, &msg);
+                chan_msg_fini(&msg);
+        }
+}
+
 int program_start(struct daemon *d, struct program *p, const char *label)
 {
         int pair[2];

@@ -37,6 +37,8 @@ int program_start(struct daemon *d, struct program *p, const char *label) __attr
 bool program_send(struct program *p, json_t *body, const int *fds, size_t fd_count);
 /* The same for one of many messages that may come at once: what the program has no room for is sent when it reads again, in order with all that follows. */
 bool program_post(struct program *p, json_t *body);
+/* Hears what it said before, although nothing more is asked of it. */
+void program_drain(struct program *p);
 /* Ends the channel, by which the program ends. */
 void program_hang_up(struct program *p);
 

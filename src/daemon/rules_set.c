@@ -174,7 +174,7 @@ out:
 void describe_settings(const struct daemon *d, const struct workspace *ws, json_t *answer)
 {
         const struct config_workspace *c = ws->conf;
-        json_t *plan = json_object();
+        json_t *plan = json_object(), *credentials = json_array();
         struct err err = ERR_INIT;
 
         if (plan && settings_plan(d, ws->settings, c, plan, &err) == 0) {
@@ -182,6 +182,10 @@ void describe_settings(const struct daemon *d, const struct workspace *ws, json_
                 json_object_set(answer, "env", json_object_get(plan, "env"));
         }
         json_decref(plan);
+        for (size_t i = 0; i < c->credential_count; i++)
+                json_array_append_new(credentials, json_stringn((const char *)c->credentials[i]->b.name.p, c->credentials[i]->b.name.n));
+        json_object_set_new(answer, "credentials", credentials);
+        json_object_set_new(answer, "agent", c->agent.n ? json_stringn((const char *)c->agent.p, c->agent.n) : json_string(""));
         json_object_set_new(answer, "isolation", json_string("namespace"));
         json_object_set_new(answer, "memory_bytes", json_integer((json_int_t)c->memory_bytes));
         json_object_set_new(answer, "processes", json_integer((json_int_t)c->processes));

@@ -126,6 +126,8 @@ static void refuse_waiting(struct session *s)
 
 static void hang_up_doors(struct session *s)
 {
+        /* A trip in the last moment counts. */
+        program_drain(&s->programs[SESSION_INNER]);
         for (size_t i = 0; i < SESSION_DOORS; i++)
                 program_hang_up(&s->programs[i]);
         doors_hang_up(s);

@@ -446,7 +446,7 @@ struct talk {
 static const struct talk inner_talk[] = {
         { "policy", heard_policy, false }, { "ready", heard_ready, false }, { "refuse", heard_refuse, false },
         { "admit", heard_refuse, false },  { "stats", heard_stats, false }, { "account", heard_account, false },
-        { "trip", trip_heard, false },     { NULL, NULL, false },
+        { "trip", trip_heard, true },      { NULL, NULL, false },
 };
 static const struct talk outer_talk[] = {
         { "policy", heard_policy, false },  { "ready", heard_ready, false },       { "ask", consent_heard_ask, false },
@@ -570,7 +570,8 @@ void session_revoke(struct session *s, bool rule, const char *name, const char *
         s->revokes_owed += doors_revoke(s, rule, name, host, port);
         if (rule && program_send(outer(s), json_pack("{s:s, s:s, s:s, s:s, s:i}", "op", "revoke", "what", "rule", "name", name, "host", host, "port", (int)port), NULL, 0))
                 s->revokes_owed++;
-        arm_ack(s);
+        if (s->revokes_owed)
+                arm_ack(s);
 }
 
 void session_revoke_reply(struct session *s, struct reply reply)

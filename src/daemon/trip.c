@@ -136,12 +136,15 @@ bool trip_heard(struct program *p, struct chan_msg *msg)
 
         if (!s->inner_started || !read_trip(&t, s, msg))
                 return false;
-        if (ws->state == WS_COMPROMISED && s->trips >= TRIPS_RECORDED)
+        if (s->trips >= TRIPS_RECORDED)
                 return true;
-        if (s->trips++ == 0)
-                s->trip_us = clock_mono_us();
-        /* SECURITY: first the guest stands still, then everything that takes time. */
-        session_stand_still(s);
+        /* SECURITY: first the guest stands still, then everything that takes time. A session that ends has its gateway shut already. */
+        if (ws->state != WS_STOPPING) {
+                if (s->trips == 0)
+                        s->trip_us = clock_mono_us();
+                session_stand_still(s);
+        }
+        s->trips++;
         record(ws, &t);
         set_mark(ws);
         alert(ws, &t);

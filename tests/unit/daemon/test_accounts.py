@@ -2,7 +2,7 @@
 """bromed's side of accounts, with stand-ins for its programs: secrets, placeholders, account doors, approvals, trips.
 
 usage: test_accounts.py BROMED BROME_SPAWN BROME_SWEEP [name …]      prints TAP"""
-import hashlib, json, os, shutil, socket, subprocess, sys, tempfile, traceback
+import hashlib, json, os, select, shutil, socket, subprocess, sys, tempfile, traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import test_daemon  # noqa: E402
@@ -357,6 +357,50 @@ def test_consent():
         c.ok("session.close", workspace="t1")
         assert notice(w, "approval-end")["answer"] in ("deny", "ended")
         assert c.ok("approvals") | {"id": 0} == {"op": "approvals", "id": 0, "waiting": [], "grants": [], "denials": []}
+
+
+def test_revoke_without_doors():
+    with up() as h:
+        c = opened(h)
+        door(h)
+        w = h.client()
+        w.start("watch")
+        c.ok("status")
+        ask(h, 1)
+        c.ok("approvals.allow", approval=notice(w, "approval")["approval"]["id"], **{"for": "1h"})
+        pid = heard(h, "outer", "start", account="forge")["pid"]
+        order(h, "outer.forge", op="idle")
+        until(lambda: not alive(pid))
+        assert c.ok("approvals.revoke", approval=c.ok("approvals")["grants"][0]["id"])["cut"] == 0
+        select.select([], [], [], 1.3)  # nothing is owed, so nothing falls due
+        assert state(c)["state"] == "running" and c.ok("approvals")["grants"] == []
+        c.ok("session.close", workspace="t1")
+
+
+def test_inner_door_that_asks_without_end():
+    """Taken over, it may not start programs without end."""
+    with up() as h:
+        c = opened(h)
+        for i in range(60):
+            order(h, "inner", op="account", account="forge")
+        until(lambda: count(h, "inner", "link") + count(h, "inner", "no-link") > 0)
+        until(lambda: len([1 for m in h.said("outer") if m["op"] == "start" and alive(m["pid"])]) <= 2)
+        assert count(h, "outer", "start") < 50
+        assert state(c)["state"] == "running"
+        c.ok("session.close", workspace="t1")
+
+
+def test_trip_in_the_last_moment():
+    with up() as h:
+        h.mode("launch", "stubborn")
+        c = opened(h)
+        closing = h.client()
+        id = closing.start("session.close", workspace="t1")
+        until(lambda: state(c)["state"] == "stopping")
+        trip(h)
+        until(lambda: c.ok("alerts")["alerts"])
+        m = closing.wait(id)
+        assert m["op"] == "done" and state(c)["state"] == "compromised", m
 
 
 def test_thousand_uses_are_one_question():

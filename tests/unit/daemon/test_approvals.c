@@ -269,7 +269,7 @@ static void expired(void **state)
 static void nobody(void **state)
 {
         static const struct row rows[] = {
-                { LONELY_ASK, 1, "/a", "n:nobody 1:nobody", 0 },
+                { LONELY_ASK, 1, "/a", "1:nobody", 0 },
                 { WAIT_ASK, 2, "/a", "n:asked +1(GET /a)1", 0 },
                 { LONELY_ASK, 3, "/a", "", 0 }, /* the question stands: joins it */
                 { ALLOW, 1, "5m", "R+ -1 5m 2:allow[300000] 3:allow[300000]", 0 },
