@@ -308,6 +308,24 @@ static void test_places(void **state)
         assert_int_equal(u.reason, ACCOUNT_UPGRADE);
 }
 
+/* A policy that is only looked at has no placeholders: nothing is ours then. */
+static void test_no_placeholder(void **state)
+{
+        struct test_binding t;
+        struct account_use u;
+        struct request req;
+
+        test_bind(&t, ACCOUNT_BEARER, "api");
+        t.b.placeholder = SLICE_EMPTY;
+        test_request(*state, "GET /", "Authorization: x\r\n", &req);
+        account_check(&t.b, &req, &u);
+        assert_int_equal(u.reason, ACCOUNT_FOREIGN);
+        test_request(*state, "GET /?token=", "Authorization: \r\nAccept: */*\r\n", &req);
+        account_check(&t.b, &req, &u);
+        assert_int_equal(u.reason, ACCOUNT_OK);
+        assert_false(u.used);
+}
+
 static void test_attach(void **state)
 {
         struct test_binding t;
@@ -389,7 +407,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 ARENA_TEST(test_bearer),    ARENA_TEST(test_foreign_names), ARENA_TEST(test_protocols), ARENA_TEST(test_vendors), ARENA_TEST(test_basic),
-                ARENA_TEST(test_disguised), ARENA_TEST(test_declared),      ARENA_TEST(test_foreign_ok), ARENA_TEST(test_places), ARENA_TEST(test_attach),
+                ARENA_TEST(test_disguised), ARENA_TEST(test_declared),      ARENA_TEST(test_foreign_ok), ARENA_TEST(test_places), ARENA_TEST(test_no_placeholder), ARENA_TEST(test_attach),
                 ARENA_TEST(test_anonymous), ARENA_TEST(test_leaks),
         };
         return cmocka_run_group_tests_name("account/check", tests, NULL, NULL);

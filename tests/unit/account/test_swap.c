@@ -201,6 +201,48 @@ static void test_cannot_carry(void **state)
         assert_int_equal(swap_text(state, &t.b, "GET /", test_fill(fields, TEXT, "Authorization: Basic @\r\n", encoded), SLICE_LIT("with:colon"), &text), -1);
 }
 
+/* Out of memory at any moment: refused, and the request is as it was. */
+static void test_memory(void **state)
+{
+        static const struct {
+                enum account_kind kind;
+                bool attach;
+                const char *line, *fields;
+        } rows[] = {
+                { ACCOUNT_BEARER, false, "GET /", "Authorization: Bearer @\r\n" },
+                { ACCOUNT_GEMINI, false, "GET /?key=@", "" },
+                { ACCOUNT_BASIC, true, "GET /?a=b", "Authorization: Bearer x\r\nA: b\r\n" },
+                { ACCOUNT_GITLAB, true, "GET /", "" },
+        };
+
+        for (size_t i = 0; i < COUNT(rows); i++) {
+                struct test_binding t;
+                struct account_use u;
+                struct request req, was;
+                char l[TEXT], f[TEXT];
+                int rc = -1;
+
+                test_bind(&t, rows[i].kind, "it");
+                t.b.attach = rows[i].attach;
+                test_request(*state, test_fill(l, TEXT, rows[i].line, t.placeholder), test_fill(f, TEXT, rows[i].fields, t.placeholder), &req);
+                account_check(&t.b, &req, &u);
+                was = req;
+                for (size_t limit = 16; rc < 0; limit += 16) {
+                        struct arena small;
+
+                        assert_true(limit < TEXT);
+                        arena_init(&small, limit);
+                        rc = swap_head(&small, &t.b, &u, SLICE_LIT(SECRET), &req);
+                        if (rc < 0) {
+                                assert_memory_equal(&req, &was, sizeof(req));
+                                assert_true(!req.headers.n || memmem(req.headers.at[0].value.p, req.headers.at[0].value.n, SECRET, strlen(SECRET)) == NULL);
+                        }
+                        arena_wipe(&small);
+                        arena_fini(&small);
+                }
+        }
+}
+
 /* ---- streams ---------------------------------------------------------------------------------------------------------------------------- */
 
 static int feed(struct swap_stream *s, struct slice in, bool last, struct buf *out)
@@ -316,7 +358,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 ARENA_TEST(test_head),         ARENA_TEST(test_basic),        ARENA_TEST(test_attach),    ARENA_TEST(test_judged_elsewhere), ARENA_TEST(test_secrets),
-                ARENA_TEST(test_cannot_carry), cmocka_unit_test(test_stream), cmocka_unit_test(test_stream_overlap), cmocka_unit_test(test_stream_form), cmocka_unit_test(test_wipe),
+                ARENA_TEST(test_cannot_carry), ARENA_TEST(test_memory), cmocka_unit_test(test_stream), cmocka_unit_test(test_stream_overlap), cmocka_unit_test(test_stream_form), cmocka_unit_test(test_wipe),
         };
         return cmocka_run_group_tests_name("account/swap", tests, NULL, NULL);
 }
