@@ -99,7 +99,19 @@ static void note(char *notes, const char *name, const char *why)
         snprintf(notes + used, HOMEFILES_NOTES_BYTES - used, "~/%s in the workspace is left alone: %s\n", name, why);
 }
 
-/* Without accounts nothing of the file's own state is worth a word: there is nothing to give. */
+/* Would anything of ours stand in it? If not, nobody misses it. */
+static bool wanted(size_t i, const struct binding *accounts, size_t count)
+{
+        const char *why;
+        struct buf fresh;
+        bool any;
+
+        buf_init(&fresh, 0);
+        any = guest_file(i, accounts, count, SLICE_EMPTY, &fresh, &why) == 1;
+        buf_fini(&fresh);
+        return any;
+}
+
 static void write_one(int home, size_t i, const struct binding *accounts, size_t count, char *notes)
 {
         const char *name = guest_file_name(i), *why = NULL;
@@ -116,7 +128,7 @@ static void write_one(int home, size_t i, const struct binding *accounts, size_t
                 why = errno == ENOSPC || errno == EDQUOT ? "there is no room" : "it cannot be written";
                 rc = -1;
         }
-        if (rc < 0 && count)
+        if (rc < 0 && wanted(i, accounts, count))
                 note(notes, name, why ? why : "it cannot be read");
         buf_fini(&present);
         buf_fini(&fresh);

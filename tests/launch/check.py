@@ -495,6 +495,38 @@ def etc_layers(home, cache, user, pem):
     alone.stop()
 
 
+def accounts(base, user, make):
+    """Placeholders in variables and files, tools read-only where they lie, and a home that a guest has prepared."""
+    import zlib
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    core = "brm" + "a" * 27
+    crc, text = zlib.crc32(core.encode()), ""
+    for _ in range(6): crc, text = crc // 62, digits[crc % 62] + text
+    held = "ghp_" + core + text
+    account = {"name": "forge", "kind": "github", "hosts": [{"name": "forge.example", "port": 443}], "placeholder": held, "env": "CI_TOKEN"}
+    tool = os.path.join(base, "opt", "agent")
+    os.makedirs(tool + "/bin")
+    with open(tool + "/bin/agent", "w") as f: f.write("#!/bin/sh\necho agent runs\n")
+    os.chmod(tool + "/bin/agent", 0o755)
+    if user is not None:
+        for d, _s, files in os.walk(os.path.join(base, "opt")):
+            for n in [d] + [os.path.join(d, f) for f in files]: os.chown(n, user, -1)
+    outside = os.path.join(base, "outside"); os.mkdir(outside); os.chmod(outside, 0o777)
+    gone = os.path.join(base, "nowhere")
+    l = make(accounts=[account], tools=[tool, gone, "/usr/lib"]); l.gateway(); l.open()
+    out = l.sh("echo $GITHUB_TOKEN $CI_TOKEN; cat ~/.git-credentials ~/.config/gh/hosts.yml; stat -c %U:%a ~/.git-credentials")
+    check("placeholders in variables and files, the guest's own", out.startswith("%s %s\n" % (held, held)) and out.count(held) >= 4 and "root:600" in out, out)
+    out = l.sh("agent; echo x > %s/bin/agent; rm %s/bin/agent; mkdir %s/new; ls -l %s/bin" % (tool, tool, tool, tool))
+    check("a tool runs where it lies and cannot be changed", out.startswith("agent runs") and out.count("Read-only file system") >= 3 and "root" in out, out)
+    check("what cannot be shown is a warning", any("nowhere" in w for w in l.ready["isolation"]["warnings"]), l.ready["isolation"]["warnings"])
+    l.sh("cd; rm -rf .config .git-credentials .gitconfig; ln -s %s .config; ln -s /etc/passwd .gitconfig; ln -s ../../../../../../../../..%s/x .git-credentials; mkdir -p .brome; printf '%%s\n' own > .netrc" % (outside, outside))
+    l.stop()
+    l = make(accounts=[account]); l.gateway(); l.open()
+    out = l.sh("cat ~/.netrc; tail -1 /etc/passwd; echo $GITHUB_TOKEN")
+    check("links in the home lead nowhere", os.listdir(outside) == [] and held in out and out.startswith("own\n") and sum("left alone" in w for w in l.ready["isolation"]["warnings"]) == 3, str(l.ready["isolation"]["warnings"]) + out)
+    l.stop()
+
+
 def main():
     user = pwd.getpwnam(sys.argv[1]).pw_uid if len(sys.argv) > 1 else None
     if user is not None and os.geteuid() != 0:
@@ -533,6 +565,7 @@ def main():
     limits(make)
     etc_layers(home, cache, user, pem)
     shares(base, user, make)
+    accounts(base, user, make)
     print("%d failed" % failed)
     return failed != 0
 
