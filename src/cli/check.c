@@ -232,23 +232,60 @@ static struct policy *policy_of(struct cli *cli, const char *what, struct diags 
         return p;
 }
 
-static void say_verdict(struct cli *cli, const struct policy *p, const struct policy_verdict *v, const struct buf *suggest, struct buf *out)
+/* What else an allowed request meets: a person, another place, an account. */
+struct meets {
+        char to[512];               /* URL of the place it is re-routed to; empty: none */
+        const struct binding *account; /* NULL: none */
+};
+
+static struct meets meets_of(const struct policy *p, const struct policy_verdict *v, const struct target_url *url)
 {
+        struct meets m = { .to = "" };
+        int account;
+
+        if (!v->allow || url->opaque)
+                return m;
+        if (v->via.found)
+                snprintf(m.to, sizeof(m.to), "https://%.*s:%u%.*s%.*s", SLICE_FMT(v->via.name), v->via.port, SLICE_FMT(v->via.base), SLICE_FMT(slice_skip(url->path.path, 1)));
+        account = v->via.found ? policy_account_of(p, v->via.name, v->via.port) : policy_account_of(p, url->authority.name, url->authority.port);
+        m.account = account < 0 ? NULL : policy_account_at(p, (size_t)account);
+        return m;
+}
+
+static void say_json(const struct policy_verdict *v, struct slice rule, const struct meets *m, const struct buf *suggest, struct buf *out)
+{
+        json_t *o = json_pack("{s:s, s:s%, s:i, s:s}", "verdict", !v->allow ? "deny" : v->ask ? "ask" : "allow", "rule", rule.p, rule.n, "index", v->rule, "reason", reason_id(v->reason));
+        char *text;
+
+        if (!v->allow && buf_len(suggest))
+                json_object_set_new(o, "suggest", json_stringn((const char *)buf_slice(suggest).p, buf_len(suggest)));
+        if (*m->to)
+                json_object_set_new(o, "to", json_string(m->to));
+        if (m->account)
+                json_object_set_new(o, "account", json_stringn((const char *)m->account->name.p, m->account->name.n));
+        text = json_dumps(o, JSON_COMPACT);
+        buf_addf(out, "%s\n", text);
+        free(text);
+        json_decref(o);
+}
+
+static void say_verdict(struct cli *cli, const struct policy *p, const struct policy_verdict *v, const struct target_url *url, const struct buf *suggest, struct buf *out)
+{
+        struct meets m = meets_of(p, v, url);
         struct buf rule;
 
         buf_init(&rule, 0);
         policy_rule_text(p, v->rule, &rule);
         if (cli->json) {
-                json_t *o = json_pack("{s:s, s:s%, s:i, s:s}", "verdict", v->allow ? "allow" : "deny", "rule", buf_slice(&rule).p, buf_len(&rule),
-                                      "index", v->rule, "reason", reason_id(v->reason));
-                if (!v->allow && buf_len(suggest))
-                        json_object_set_new(o, "suggest", json_stringn((const char *)buf_slice(suggest).p, buf_len(suggest)));
-                char *text = json_dumps(o, JSON_COMPACT);
-                buf_addf(out, "%s\n", text);
-                free(text);
-                json_decref(o);
+                say_json(v, buf_slice(&rule), &m, suggest, out);
         } else {
-                buf_addf(out, "%s: %.*s\n", v->allow ? "allowed" : "refused", SLICE_FMT(buf_slice(&rule)));
+                buf_addf(out, "%s: %.*s\n", !v->allow ? "refused" : v->ask ? "asked" : "allowed", SLICE_FMT(buf_slice(&rule)));
+                if (v->allow && v->ask)
+                        buf_add_str(out, "  a person has to agree first\n");
+                if (*m.to)
+                        buf_addf(out, "  goes to %s\n", m.to);
+                if (m.account)
+                        buf_addf(out, "  account %.*s%s\n", SLICE_FMT(m.account->name), m.account->attach ? ", attached" : m.account->ask ? ", ask before use" : "");
                 if (!v->allow)
                         buf_addf(out, "  because %s\n", reason_text(v->reason));
                 if (!v->allow && buf_len(suggest))
@@ -281,7 +318,7 @@ static bool test_verdict(struct cli *cli, const struct policy *p, const struct t
                 policy_suggest_flow(&rq.flow, &suggest);
         else if (!v.allow)
                 policy_suggest_request(p, &rq, v.rule, &suggest);
-        say_verdict(cli, p, &v, &suggest, out);
+        say_verdict(cli, p, &v, url, &suggest, out);
         buf_fini(&suggest);
         return v.allow;
 }

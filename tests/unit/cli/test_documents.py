@@ -36,7 +36,7 @@ def verdict(rules, url, method="GET"):
     if r.returncode not in (0, 1):
         return r.stderr.strip()
     answer = json.loads(r.stdout)
-    return "allow" if answer["verdict"] == "allow" else answer["reason"]
+    return answer["reason"] if answer["verdict"] == "deny" else answer["verdict"]
 
 
 for i, b in enumerate(blocks):
@@ -45,7 +45,7 @@ for i, b in enumerate(blocks):
         f.flush()
         r = brome("--config", f.name, "check") if "workspace " in b else brome("rules", "check", f.name)
     check(f"block {i} of RULES.md is good and the linter is silent", r.returncode == 0 and not r.stderr, r.stdout + r.stderr)
-git, packages, model = block("allow web forge"), block("allow web registry.example read-only   "), block("allow web api.model")
+git, push, profiles, packages, model = block("allow web forge"), block("ask   web forge"), block("allow web registry.example as npm\n"), block("allow web registry.example as npm   "), block("allow web api.model")
 TRIES = [
     (block("deny log"), "GET", "https://x.ads.example/", "rule-deny"), (block("deny log"), "GET", "https://registry.example/pkg", "allow"),
     (block("deny log"), "POST", "https://registry.example/pkg", "read-only-method"), (block("deny log"), "GET", "tcp://db.corp.example:5432", "allow"),
@@ -53,10 +53,15 @@ TRIES = [
     (block("allow web api.example path \"/public"), "POST", "https://api.example/jobs", "allow"),
     (block("allow web api.example path \"/public"), "POST", "https://api.example/public/x", "read-only-method"),
     (packages, "GET", "https://registry.example/@scope%2Fname", "allow"), (packages, "GET", "http://deb.example/dists/x", "allow"),
-    (packages, "POST", "https://registry.example/-/npm/v1/security/audits", "read-only-method"),
+    (packages, "POST", "https://registry.example/-/npm/v1/security/audits", "profile"), (packages, "POST", "https://index.example/x", "read-only-method"),
     (git, "GET", "https://forge.example/acme/tool.git/info/refs?service=git-upload-pack", "allow"),
     (git, "POST", "https://forge.example/acme/tool.git/git-upload-pack", "allow"),
-    (git, "POST", "https://forge.example/acme/tool.git/git-receive-pack", "default-deny"),
+    (git, "POST", "https://forge.example/acme/tool.git/git-receive-pack", "profile"),
+    (push, "POST", "https://forge.example/acme/tool.git/git-receive-pack", "ask"), (push, "POST", "https://forge.example/acme/other.git/git-receive-pack", "profile"),
+    (push, "GET", "https://forge.example/acme/tool.git/info/refs?service=git-receive-pack", "allow"), (push, "POST", "https://forge.example/acme/tool.git/git-upload-pack", "allow"),
+    (profiles, "GET", "https://registry.example/-/package/@a%2Fb/dist-tags", "allow"), (profiles, "GET", "https://npm.corp.example/artifactory/api/npm/npm/left-pad", "allow"),
+    (profiles, "GET", "https://npm.corp.example/artifactory/api/npm/npm/-/v1/search?text=x", "profile"), (profiles, "GET", "https://npm.corp.example/artifactory/", "default-deny"),
+    ("ask web *.docs.example read-only anonymous", "GET", "https://a.docs.example/", "ask"), ("ask web *.docs.example read-only", "POST", "https://a.docs.example/", "read-only-method"),
     (model, "POST", "https://api.model.example/v1/messages", "allow"), (model, "POST", "https://api.model.example/v1/files", "default-deny"),
     ("allow web a.example GET", "HEAD", "https://a.example/", "method-not-allowed"), ("allow any any", "GET", "udp://example.org:443", "default-deny"),
     ("allow web r.example read-only\ndefault allow", "POST", "https://r.example/", "read-only-method"),
