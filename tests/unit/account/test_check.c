@@ -47,6 +47,7 @@ static const struct row bearer_rows[] = {
         { "GET /", "authorization: token @\r\n", ACCOUNT_OK, SLOT_AUTHORIZATION },
         { "GET /", "Authorization: @\r\n", ACCOUNT_OK, SLOT_AUTHORIZATION },
         { "GET /", "Authorization: Bearer  @\r\n", ACCOUNT_WRONG_FIELD, NONE },
+        { "GET /", "Authorization: a,b @\r\n", ACCOUNT_WRONG_FIELD, NONE },
         { "GET /", "Authorization: Bearer @x\r\n", ACCOUNT_WRONG_FIELD, NONE },
         { "GET /", "Authorization: Bearer @, Bearer other\r\n", ACCOUNT_WRONG_FIELD, NONE },
         { "GET /", "Authorization: Bearer \"@\"\r\n", ACCOUNT_WRONG_FIELD, NONE },

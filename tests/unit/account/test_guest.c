@@ -192,6 +192,7 @@ static void test_marks(void **state)
         test_bind(&t, ACCOUNT_NPM, "npm");
         for (size_t i = 0; i < COUNT(broken); i++)
                 assert_int_equal(write_file(".npmrc", &t.b, 1, broken[i], out), -1);
+        assert_file(".npmrc", &t, "a\n" BEGIN "x\n" END "b\n" BEGIN "y\n" END "c", "a\n" BEGIN "//" HOST "/:_authToken=@\n//other.example:8443/:_authToken=@\n" END "b\nc");
         assert_removed(".npmrc", &t, "a\n" BEGIN "x\n" END "b\n" BEGIN "y\n" END "c", "a\nb\nc");
         assert_removed(".npmrc", &t, "a\r\n# >>> brome: placeholders, written anew at every start\r\nx\r\n# <<< brome\r\nb\r\n", "a\r\nb\r\n");
         assert_int_equal(write_file(".npmrc", NULL, 0, "a\n# <<< brome\nb\n", out), 0); /* an end alone is the guest's */
