@@ -87,8 +87,7 @@ void find_add(struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES])
 
 static inline bool begins(const struct find *f, const uint8_t *p) { return (f->exact[0][p[0]] & f->exact[1][p[1]] & f->exact[2][p[2]]) != 0; }
 
-/* Each kernel: positions from ≤ i < end, of which each has FIND_SHAPE_BYTES bytes; the first at which a shape begins, or where it stopped looking (the portable one
- * goes on from there). */
+/* Positions from ≤ i < end, of which each has FIND_SHAPE_BYTES bytes: the first at which a shape begins. */
 static size_t find_portable(const struct find *f, const uint8_t *p, size_t from, size_t end)
 {
         while (from < end && !begins(f, p + from))
@@ -100,13 +99,12 @@ static size_t find_portable(const struct find *f, const uint8_t *p, size_t from,
 #define TARGET(isa) __attribute__((target(isa)))
 #define UNROLLED _Pragma("GCC unroll 8") /* gcc keeps the vectors in registers only then; by clang the loops are unrolled anyway */
 
-/* The first set bit of `mask` at which a shape really begins; 64 when none does. */
-static inline size_t first_true(const struct find *f, const uint8_t *p, uint64_t mask)
+static bool block_found(struct find_walk *w, size_t from, size_t n, uint64_t some)
 {
-        for (; mask; mask &= mask - 1)
-                if (begins(f, p + __builtin_ctzll(mask)))
-                        return (size_t)__builtin_ctzll(mask);
-        return 64;
+        w->block = from;
+        w->end = from + n;
+        w->some = some;
+        return true;
 }
 
 TARGET("ssse3") static inline __m128i group_ssse3(const struct find *f, size_t g, const __m128i low[3], const __m128i high[3])
@@ -122,9 +120,13 @@ TARGET("ssse3") static inline __m128i group_ssse3(const struct find *f, size_t g
         return all;
 }
 
-TARGET("ssse3") static size_t find_ssse3(const struct find *f, const uint8_t *p, size_t from, size_t end)
+/* Each kernel: the first block at or behind w->end, wholly before `end`, in which something passes the shuffles; false: none, and w->end is where it stopped looking. */
+TARGET("ssse3") static bool find_ssse3(struct find_walk *w, size_t end)
 {
         const __m128i nibble = _mm_set1_epi8(15);
+        const struct find *f = w->find;
+        const uint8_t *p = w->text.p;
+        size_t from = w->end;
 
         for (; end - from >= 16; from += 16) {
                 __m128i low[FIND_SHAPE_BYTES], high[FIND_SHAPE_BYTES], any = _mm_setzero_si128();
@@ -138,13 +140,11 @@ TARGET("ssse3") static size_t find_ssse3(const struct find *f, const uint8_t *p,
                 for (size_t g = 0; g < FIND_GROUPS; g++)
                         any = _mm_or_si128(any, group_ssse3(f, g, low, high));
                 uint32_t none = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(any, _mm_setzero_si128()));
-                if (none != 0xffff) {
-                        size_t at = first_true(f, p + from, none ^ 0xffff);
-                        if (at < 64)
-                                return from + at;
-                }
+                if (none != 0xffff)
+                        return block_found(w, from, 16, none ^ 0xffff);
         }
-        return from;
+        w->end = from;
+        return false;
 }
 
 struct halves_avx2 {
@@ -166,9 +166,12 @@ TARGET("avx2") static inline struct halves_avx2 halves_load(const uint8_t *p)
 }
 
 /* Two blocks at once: a table that was loaded serves both. */
-TARGET("avx2") static size_t find_avx2(const struct find *f, const uint8_t *p, size_t from, size_t end)
+TARGET("avx2") static bool find_avx2(struct find_walk *w, size_t end)
 {
         const __m256i zero = _mm256_setzero_si256();
+        const struct find *f = w->find;
+        const uint8_t *p = w->text.p;
+        size_t from = w->end;
 
         for (; end - from >= 64; from += 64) {
                 struct halves_avx2 a = halves_load(p + from), b = halves_load(p + from + 32);
@@ -188,13 +191,11 @@ TARGET("avx2") static size_t find_avx2(const struct find *f, const uint8_t *p, s
                 }
                 uint64_t none = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(any_a, zero));
                 none |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(any_b, zero)) << 32;
-                if (none != UINT64_MAX) {
-                        size_t at = first_true(f, p + from, ~none);
-                        if (at < 64)
-                                return from + at;
-                }
+                if (none != UINT64_MAX)
+                        return block_found(w, from, 64, ~none);
         }
-        return from;
+        w->end = from;
+        return false;
 }
 
 static bool kernel_there(enum find_kernel k)
@@ -203,31 +204,41 @@ static bool kernel_there(enum find_kernel k)
         return k <= FIND_PORTABLE || (k == FIND_SSSE3 && __builtin_cpu_supports("ssse3")) || (k == FIND_AVX2 && __builtin_cpu_supports("avx2"));
 }
 
-static size_t find_vector(const struct find *f, const uint8_t *p, size_t from, size_t end)
+static bool find_block(struct find_walk *w, size_t end)
 {
         if (kernel == FIND_AVX2 || (kernel == FIND_AUTO && kernel_there(FIND_AVX2)))
-                return find_avx2(f, p, from, end);
+                return find_avx2(w, end);
         if (kernel == FIND_SSSE3 || (kernel == FIND_AUTO && kernel_there(FIND_SSSE3)))
-                return find_ssse3(f, p, from, end);
-        return from;
+                return find_ssse3(w, end);
+        return false;
 }
 #else
 static bool kernel_there(enum find_kernel k) { return k <= FIND_PORTABLE; }
-static size_t find_vector(const struct find *f, const uint8_t *p, size_t from, size_t end)
+static bool find_block(struct find_walk *w, size_t end)
 {
-        (void)f, (void)p, (void)end;
-        return from;
+        (void)w, (void)end;
+        return false;
 }
 #endif
 
-size_t find_next(const struct find *f, struct slice text, size_t from)
+size_t find_next(struct find_walk *w, size_t from)
 {
-        size_t end = text.n < FIND_SHAPE_BYTES ? 0 : text.n - (FIND_SHAPE_BYTES - 1);
+        size_t end = w->text.n < FIND_SHAPE_BYTES ? 0 : w->text.n - (FIND_SHAPE_BYTES - 1);
 
-        if (from >= end)
-                return from;
-        from = find_vector(f, text.p, from, end);
-        return find_portable(f, text.p, from, end);
+        for (;;) {
+                for (; w->some; w->some &= w->some - 1) {
+                        size_t at = w->block + (size_t)__builtin_ctzll(w->some);
+                        if (at >= from && begins(w->find, w->text.p + at))
+                                return at;
+                }
+                if (from < w->end)
+                        from = w->end;
+                if (from >= end)
+                        return from;
+                w->end = from;
+                if (!find_block(w, end))
+                        return find_portable(w->find, w->text.p, w->end, end);
+        }
 }
 
 const char *find_kernel_name(enum find_kernel k)

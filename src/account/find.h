@@ -26,8 +26,17 @@ void find_init(struct find *f);
 /* There are fewer buckets than shapes may be added: a shape joins those with which it makes the fewest false candidates. A bucket matches whatever its shapes match set by
  * set. So add the rare and narrow ones last, and give a set that spreads over the high halves of bytes in parts. */
 void find_add(struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES]);
-/* The first position at or behind `from` at which a shape begins, or the first position too near the end to tell (fewer than FIND_SHAPE_BYTES bytes are left). */
-size_t find_next(const struct find *f, struct slice text, size_t from);
+/* A walk over a text from candidate to candidate. */
+struct find_walk {
+        const struct find *find;
+        struct slice text;
+        uint64_t some;    /* positions of the present block that passed the shuffles and were not looked at yet, from `block` on */
+        size_t block, end; /* the present block */
+};
+static inline struct find_walk find_begin(const struct find *f, struct slice text) { return (struct find_walk){ .find = f, .text = text }; }
+/* The first position at or behind `from` at which a shape begins, or the first position too near the end to tell (fewer than FIND_SHAPE_BYTES bytes are left). `from` never
+ * goes back. */
+size_t find_next(struct find_walk *w, size_t from);
 
 /* For tests and figures: which kernels there are on this machine, and the one to use. FIND_AUTO chooses. */
 enum find_kernel { FIND_AUTO, FIND_PORTABLE, FIND_SSSE3, FIND_AVX2, FIND_KERNEL_COUNT };

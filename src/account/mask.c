@@ -410,9 +410,10 @@ static int write_occurrence(const struct occurrence *o, struct slice text, size_
 /* Writes what is decided; *used: how much of the text that was. */
 static int replace(const struct mask *m, struct slice text, bool last, struct buf *out, size_t *used, uint64_t *found)
 {
+        struct find_walk walk = find_begin(&m->find, text);
         size_t given = 0, at = 0;
 
-        while ((at = find_next(&m->find, text, at)) < text.n) {
+        while ((at = find_next(&walk, at)) < text.n) {
                 struct occurrence o = { 0 };
                 enum answer answer = decide(m, text, at, last, &o);
                 if (answer == ANSWER_MORE)

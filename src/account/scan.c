@@ -520,9 +520,10 @@ struct step {
 /* Positions [from, to) of `text`, which begins at position `base` of the held bytes. */
 static void step_over(const struct token_set *set, struct slice text, ptrdiff_t base, size_t from, size_t to, bool last, struct step *st)
 {
+        struct find_walk walk = find_begin(&set->find, text);
         struct decision d;
 
-        for (size_t at = from; (at = find_next(&set->find, text, at)) < to; at++) {
+        for (size_t at = from; (at = find_next(&walk, at)) < to; at++) {
                 enum answer answer = decide(set, text, at, last, &d);
                 ptrdiff_t here = base + (ptrdiff_t)at;
                 size_t stop = answer == ANSWER_HIT ? d.at : d.hold;
