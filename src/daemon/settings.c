@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "daemon/bounds.h"
 #include "daemon/daemon.h"
+#include "daemon/tools.h"
 #include "rules/policy.h"
 
 #include <errno.h>
@@ -394,7 +395,7 @@ int settings_plan(const struct daemon *d, const struct settings *s, const struct
                         goto bad;
                 }
         if (json_object_set_new(plan, "shares", shares) < 0 || json_object_set_new(plan, "env", env) < 0 ||
-            json_object_set_new(plan, "protect", plan_protect(d, s)) < 0)
+            json_object_set_new(plan, "protect", plan_protect(d, s)) < 0 || json_object_set_new(plan, "tools", tools_folders(w, getenv("PATH"))) < 0)
                 return err_set(err, "out of memory");
         return 0;
 bad:

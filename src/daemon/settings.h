@@ -41,7 +41,7 @@ int settings_policy(const struct daemon *d, const struct settings *s, const stru
 int settings_guard(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
         __attribute__((warn_unused_result));
 
-/* Members `shares`, `protect`, `env` of launch's plan. New references in *plan. 0 or -1. */
+/* Members `shares`, `protect`, `tools`, `env` of launch's plan. New references in *plan. 0 or -1. */
 int settings_plan(const struct daemon *d, const struct settings *s, const struct config_workspace *w, json_t *plan, struct err *err)
         __attribute__((warn_unused_result));
 

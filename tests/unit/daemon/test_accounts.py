@@ -578,6 +578,26 @@ def test_secret_file_in_a_share():
         assert m["code"] == "config" and "share" in m["text"], m
 
 
+def test_tools():
+    """Where an agent's program is installed: the folder above its bin, and where its links lead; nothing of /usr, nothing that is not there."""
+    with Home() as h:
+        for d in ("nvm/bin", "nvm/lib/agent", "elsewhere/pkg", "flat"):
+            os.makedirs(f"{h.dir}/{d}")
+        for f in ("nvm/lib/agent/cli.js", "elsewhere/pkg/run", "flat/tool3"):
+            open(f"{h.dir}/{f}", "w").close()
+            os.chmod(f"{h.dir}/{f}", 0o755)
+        os.symlink("../lib/agent/cli.js", f"{h.dir}/nvm/bin/tool1")
+        os.symlink(f"{h.dir}/elsewhere/pkg/run", f"{h.dir}/nvm/bin/tool2")
+        h.write(h.conf, 'workspace t1 { tool "tool1"; tool "tool2"; tool "tool3"; tool "sh"; tool "not-there"; rules { } }\n')
+        env = h.env()
+        h.env = lambda: env | {"PATH": f"{h.dir}/nvm/bin:{h.dir}/flat:relative:{env['PATH']}"}
+        h.up()
+        c = h.client()
+        c.ok("session.open", workspace="t1")
+        got = heard(h, "launch", "plan")["tools"]
+        assert got == [f"{h.dir}/nvm", f"{h.dir}/elsewhere/pkg", f"{h.dir}/flat"], got
+
+
 def test_ordinary_user():
     if os.geteuid():
         return "needs root"
