@@ -90,9 +90,33 @@ static void make_flow(struct bytes *b, struct policy_flow_query *q)
         }
 }
 
+/* What profiles know, and their neighbours: chance alone meets them too seldom. */
+static void make_reader(struct bytes *b, struct policy_request_query *q)
+{
+        static const struct {
+                const char *method, *path, *query;
+        } readers[] = { { "GET", "/left-pad", "" },
+                        { "HEAD", "/@s%2Fp", "" },
+                        { "GET", "/@s%2Fp/-/p-1.0.0.tgz", "" },
+                        { "GET", "/@s/p/-/@s/p-1.0.0.tgz", "" },
+                        { "GET", "/a/-/a-1.0.0.tgz", "" },
+                        { "GET", "/x/npm/a/-/a-1.0.0.tgz", "" },
+                        { "GET", "/x/npm/@s%2Fp", "" },
+                        { "GET", "/a/-/npm/v1/keys", "" },
+                        { "GET", "/a/r.git/info/refs", "service=git-upload-pack" },
+                        { "POST", "/a/r.git/git-upload-pack", "" } };
+        unsigned i = pick(b, sizeof(readers) / sizeof(readers[0]));
+
+        q->method = slice_str(readers[i].method);
+        q->path = slice_str(readers[i].path);
+        q->query = slice_str(readers[i].query);
+}
+
 static void make_request(struct bytes *b, struct policy_request_query *q)
 {
         *q = (struct policy_request_query){ .method = slice_str(PICK(b, methods)), .path = slice_str(PICK(b, paths)), .query = slice_str(PICK(b, queries)), .https = true };
+        if (pick(b, 3) == 2)
+                make_reader(b, q);
         make_flow(b, &q->flow);
         q->flow.proto = FLOW_TCP;
         q->has_query = q->query.n || pick(b, 8) == 7;
