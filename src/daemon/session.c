@@ -439,12 +439,15 @@ static int add_accounts(struct session *s, json_t *plan)
         for (size_t i = 0; i < s->ws->conf->credential_count; i++) {
                 const struct config_credential *c = s->ws->conf->credentials[i];
                 const char *placeholder = placeholders_get(&s->live->placeholders, c->b.name);
-                json_t *hosts = json_array();
+                json_t *hosts;
 
+                if (!placeholder || c->b.attach) /* the guest holds nothing of it */
+                        continue;
+                hosts = json_array();
                 for (size_t k = 0; k < c->b.host_count; k++)
                         json_array_append_new(hosts, json_pack("{s:s%, s:i}", "name", c->b.hosts[k].name.p, c->b.hosts[k].name.n, "port", (int)c->b.hosts[k].port));
                 json_array_append_new(list, json_pack("{s:s%, s:s, s:o, s:s, s:s%, s:s*}", "name", c->b.name.p, c->b.name.n, "kind", kind_row(c->b.kind)->name, "hosts",
-                                                      hosts, "placeholder", placeholder && !c->b.attach ? placeholder : "", "user", c->b.user.n ? (const char *)c->b.user.p : "",
+                                                      hosts, "placeholder", placeholder, "user", c->b.user.n ? (const char *)c->b.user.p : "",
                                                       c->b.user.n, "env", c->as_env.n ? c->as_env.p : NULL));
         }
         return json_object_set_new(plan, "accounts", list);

@@ -201,7 +201,7 @@ def test_account_door():
         for program in ("inner", "outer"):
             assert kept.split()[2] in open(f"{h.lib}/policy.{program}").read()
         plan = heard(h, "launch", "plan")
-        assert {a["name"]: a["placeholder"] for a in plan["accounts"]} == {"forge": kept.split()[2], "vaulted": kept.split()[5], "mirror": ""}, plan
+        assert {a["name"]: a["placeholder"] for a in plan["accounts"]} == {"forge": kept.split()[2], "vaulted": kept.split()[5]}, plan
         assert plan["accounts"][0]["hosts"] == [{"name": "api.forge.example", "port": 443}, {"name": "git.forge.example", "port": 8443}]
         assert count(h, "outer", "start") == 1  # none before its first use
         door(h)
@@ -627,4 +627,5 @@ def main():
     sys.exit(bad != 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
