@@ -361,11 +361,11 @@ static bool heard_exec_end(struct program *p, struct chan_msg *msg)
 }
 
 /* Stopped, for whatever reason. */
-static void frozen(struct session *s, bool ok)
+static void frozen(struct session *s, bool ok, int64_t at_us)
 {
         struct workspace *ws = s->ws;
 
-        trip_frozen(s, ok);
+        trip_frozen(s, ok, at_us);
         if (!ok) /* half frozen is frozen: flows stay refused */
                 reply_error(ws->daemon, &s->freeze_waits, REQUEST_E_HOST,
                             "the guest's processes could not be stopped; its flows stay refused until thaw");
@@ -403,7 +403,10 @@ static bool heard_freeze(struct program *p, struct chan_msg *msg)
         if (!*flag)
                 return false;
         *flag = false;
-        (freeze ? frozen : thawed)(s, ok);
+        if (freeze)
+                frozen(s, ok, chan_int(msg, "at_us", 0));
+        else
+                thawed(s, ok);
         return true;
 }
 

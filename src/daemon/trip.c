@@ -156,15 +156,18 @@ bool trip_heard(struct program *p, struct chan_msg *msg)
         return true;
 }
 
-void trip_frozen(struct session *s, bool ok)
+void trip_frozen(struct session *s, bool ok, int64_t at_us)
 {
         struct event_record e;
         char detail[160];
+        int64_t now_us = clock_mono_us();
 
         if (!s->trip_us)
                 return;
+        if (at_us < s->trip_us || at_us > now_us) /* it answered while we wrote; its own clock says when */
+                at_us = now_us;
         snprintf(detail, sizeof(detail), ok ? "the guest stands still, %" PRId64 " µs after the door's word" : "the guest's processes could not be stopped (%" PRId64
-                 " µs); its flows are refused", clock_mono_us() - s->trip_us);
+                 " µs); its flows are refused", at_us - s->trip_us);
         s->trip_us = 0;
         (ok ? log_info : log_error)("workspace %s: %s", s->ws->name, detail);
         event_init(&e, EVENT_NOTE);

@@ -13,8 +13,8 @@ enum { TRIPS_RECORDED = 16 }; /* of one compromise: what was on its way at the s
 
 /* ← trip. */
 program_heard trip_heard;
-/* The launcher answered: the guest stands still, or could not be stopped. */
-void trip_frozen(struct session *s, bool ok);
+/* The launcher answered: the guest stands still since at_us (monotonic; what cannot be is not believed), or could not be stopped. */
+void trip_frozen(struct session *s, bool ok, int64_t at_us);
 /* The launcher's list of what the guest runs. */
 program_heard trip_heard_processes;
 

@@ -111,7 +111,7 @@ static int freeze(struct session *s, const char *op, enum keeper_order order)
 
         if (done)
                 s->frozen = order == KEEPER_FREEZE;
-        say(s, json_pack("{s:s,s:b}", "op", op, "ok", done), NULL, 0);
+        say(s, json_pack("{s:s,s:b,s:I}", "op", op, "ok", done, "at_us", (json_int_t)clock_mono_us()), NULL, 0);
         return 0;
 }
 
