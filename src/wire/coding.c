@@ -25,6 +25,7 @@ struct stage {
         bool begun;   /* a byte of it came */
         bool ended;   /* at an end of a member, a frame, a stream */
         bool full;    /* the last step filled its room: there may be more without input */
+        bool inside;  /* CODING_ZSTD: a frame has begun */
         bool chosen;  /* CODING_DEFLATE: zlib or raw */
         uint8_t first; /* CODING_DEFLATE: the first byte, kept until the second one shows which it is */
         bool has_first;
@@ -167,12 +168,15 @@ static enum progress step_br(struct stage *s, struct slice *in, uint8_t *out, si
 
 static enum progress step_zstd(struct stage *s, struct slice *in, uint8_t *out, size_t cap, size_t *n)
 {
-        ZSTD_inBuffer from = { in->p, in->n, 0 };
+        /* A frame that is here whole is decoded by another path of the library, which is stricter: whether a body is good must not depend on how it is cut. The first byte alone
+         * keeps it off that path. */
+        ZSTD_inBuffer from = { in->p, s->inside || in->n == 0 ? in->n : 1, 0 };
         ZSTD_outBuffer to = { out, cap, 0 };
         size_t rc = ZSTD_decompressStream(s->zstd, &to, &from);
 
         *in = slice_skip(*in, from.pos);
         *n = to.pos;
+        s->inside = rc != 0;
         if (ZSTD_isError(rc))
                 return PROGRESS_BAD;
         return rc == 0 ? PROGRESS_ENDED : PROGRESS_ON;
