@@ -403,8 +403,10 @@ static void h1_eof(struct conn *c)
         struct h1 *h = f->state_of_server;
 
         switch (h->state) {
-        case H1_WAIT: /* a half close: the answer is still wanted */
+        case H1_WAIT: /* bare, a half close: the answer is still wanted. Over TLS no client does that: it has left, and nothing is to wait for it */
                 h->close = true;
+                if (c->ssl)
+                        flow_close(f, true);
                 break;
         case H1_TUNNEL:
                 exchange_send_end(h->x, NULL);
