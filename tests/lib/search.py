@@ -3,7 +3,6 @@ beside one that finds: every test that uses this has a control."""
 import array
 import base64
 import os
-import re
 import stat
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -48,9 +47,13 @@ def resident(pid, start, end, pagemap):
         yield run * PAGE, last * PAGE
 
 
-def in_memory(pid, secret):
+def found_in(data, wanted):
+    return {f for f in wanted if f in data}  # one search a form: many times faster than one expression of them all
+
+
+def in_memory(pid, *secrets):
     """Which forms stand in what this process may have written (not in programs mapped from files). A process that ends meanwhile has none."""
-    wanted = re.compile(b"|".join(re.escape(f) for f in forms(secret)))
+    wanted = [f for s in secrets for f in forms(s)]
     found = set()
     try:
         with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem, open(f"/proc/{pid}/pagemap", "rb", 0) as pagemap:
@@ -69,7 +72,7 @@ def in_memory(pid, secret):
                             break
                         if not data:
                             break
-                        found |= set(wanted.findall(tail + data))
+                        found |= found_in(tail + data, wanted)
                         tail = data[-512:]
                         a += len(data)
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -77,9 +80,9 @@ def in_memory(pid, secret):
     return found
 
 
-def in_files(top, secret, skip=()):
-    """Files below a folder, on its own file system, that hold the secret as it stands or in one of its other forms."""
-    wanted = re.compile(b"|".join(re.escape(f) for f in forms(secret)))
+def in_files(top, *secrets, skip=()):
+    """Files below a folder, on its own file system, that hold a secret as it stands or in one of its other forms."""
+    wanted = [f for s in secrets for f in forms(s)]
     found, device = [], os.stat(top).st_dev
     for folder, folders, names in os.walk(top):
         folders[:] = [f for f in folders if os.path.join(folder, f) not in skip and not os.path.islink(os.path.join(folder, f))
@@ -91,7 +94,7 @@ def in_files(top, secret, skip=()):
                 if not stat.S_ISREG(s.st_mode) or s.st_size > FILE_MOST:
                     continue
                 with open(path, "rb") as f:
-                    if wanted.search(f.read()):
+                    if found_in(f.read(), wanted):
                         found.append(path)
             except OSError:
                 pass
