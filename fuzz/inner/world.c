@@ -71,9 +71,9 @@ static bool naive_allows(const struct request *r, uint64_t body_bytes)
 struct link { int nothing; };
 static struct link the_link;
 
-struct link *link_open(struct door *d, int fd)
+struct link *link_open(struct door *d, int fd, struct account *account)
 {
-        (void)d, (void)fd;
+        (void)d, (void)fd, (void)account;
         return &the_link;
 }
 void link_close(struct link *l) { (void)l; }
@@ -401,6 +401,8 @@ struct world *world_open(bool h2)
         buf_init(&w->down, 0);
         *d = (struct door){ .base = base, .workspace = "fuzz", .policy = the_policy(), .hits = hits, .next_id = 1, .link = &the_link };
         d->rule_count = policy_rule_count(d->policy);
+        TAILQ_INIT(&d->accounts);
+        TAILQ_INIT(&d->hold_queue);
         TAILQ_INIT(&d->flows);
         TAILQ_INIT(&d->dead_flows);
         TAILQ_INIT(&d->exchanges);

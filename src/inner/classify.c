@@ -8,6 +8,7 @@
 #include "inner/h2.h"
 #include "inner/splice.h"
 #include "inner/tls.h"
+#include "inner/tripwire.h"
 #include "wire/classify.h"
 
 static void refuse(struct flow *f, enum reason reason)
@@ -65,6 +66,8 @@ static void got_hello(struct flow *f, const struct hello *h, struct slice *in)
 
         f->tls = true;
         f->has_sni = h->has_sni;
+        if (h->has_sni && tripwire_name(f->door, h->sni.name, f->to.port, f->id, "sni"))
+                reason = REASON_TRIPWIRE;
         if (reason != REASON_NONE) {
                 refuse_tls_reason(f, reason, reason != REASON_ECH);
                 return;

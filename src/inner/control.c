@@ -1,12 +1,14 @@
 /* Control: see control.h. */
 #include "inner/control.h"
 #include "base/fd.h"
+#include "inner/accounts.h"
 #include "base/log.h"
 #include "inner/decide.h"
 #include "inner/events.h"
 #include "inner/flow.h"
 #include "inner/link.h"
 #include "inner/outbox.h"
+#include "inner/vet.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -35,12 +37,12 @@ int control_take_fds(struct chan_msg *msg, int fds[INNER_FD_COUNT], struct err *
         return 0;
 }
 
-static void reply(struct door *d, json_t *body)
+void control_tell(struct door *d, json_t *body)
 {
         if (d->outbox)
                 outbox_flush(d->outbox);
         if (chan_send(d->control, body, NULL, 0) < 0) {
-                log_error("bromed does not take an answer: %s", strerror(errno));
+                log_error("bromed does not take a message: %s", strerror(errno));
                 d->quit = true;
         }
 }
@@ -76,8 +78,7 @@ static struct policy *load_policy(int fd, struct err *err)
         return p;
 }
 
-/* Cuts what the present policy or state forbids. Returns how many. */
-static unsigned cut_forbidden(struct door *d, enum reason reason)
+unsigned control_cut(struct door *d, enum reason reason)
 {
         struct policy_verdict v;
         struct exchange *x, *next_x;
@@ -88,7 +89,7 @@ static unsigned cut_forbidden(struct door *d, enum reason reason)
                 next_x = TAILQ_NEXT(x, list);
                 if ((x->kind == EXCHANGE_HTTP || x->kind == EXCHANGE_WEBSOCKET) && !x->req)
                         continue; /* not yet read: judged when it is */
-                if (decide_again_exchange(x, &v) && (v.max_body < 0 || x->bytes_up <= (uint64_t)v.max_body)) {
+                if (decide_again_exchange(x, &v) && vet_again(x, &v) && (v.max_body < 0 || x->bytes_up <= (uint64_t)v.max_body)) {
                         x->verdict = v;
                         continue;
                 }
@@ -141,11 +142,13 @@ static int set_policy(struct door *d, struct chan_msg *msg, struct err *err)
         }
         d->policy = p;
         d->generation = (uint64_t)chan_int(msg, "generation", 0);
-        cut = cut_forbidden(d, REASON_POLICY_CHANGED);
+        if (accounts_policy(d) < 0)
+                return err_set(err, "policy: the accounts do not fit");
+        cut = control_cut(d, REASON_POLICY_CHANGED);
         policy_free(old);
-        reply(d, json_pack("{s:s, s:I, s:I}", "op", "policy", "generation", (json_int_t)d->generation, "cut", (json_int_t)cut));
+        control_tell(d, json_pack("{s:s, s:I, s:I}", "op", "policy", "generation", (json_int_t)d->generation, "cut", (json_int_t)cut));
         if (first)
-                reply(d, json_pack("{s:s}", "op", "ready"));
+                control_tell(d, json_pack("{s:s}", "op", "ready"));
         return 0;
 }
 
@@ -155,19 +158,23 @@ static int set_refuse(struct door *d, struct chan_msg *msg, struct err *err)
 {
         enum reason r = reason_by_id(slice_str(chan_str(msg, "reason", "")));
 
-        if (r != REASON_FROZEN && r != REASON_JOURNAL)
+        if (r != REASON_FROZEN && r != REASON_JOURNAL && r != REASON_COMPROMISED)
                 return err_set(err, "refuse: unknown reason");
-        d->refuse = r;
-        cut_forbidden(d, r);
-        reply(d, json_pack("{s:s}", "op", "refuse"));
+        if (r == REASON_COMPROMISED)
+                d->tripped = false;
+        if (!d->tripped)
+                d->refuse = r;
+        control_cut(d, r);
+        control_tell(d, json_pack("{s:s}", "op", "refuse"));
         return 0;
 }
 
 static int set_admit(struct door *d, struct chan_msg *msg, struct err *err)
 {
         (void)msg, (void)err;
-        d->refuse = REASON_NONE;
-        reply(d, json_pack("{s:s}", "op", "admit"));
+        if (!d->tripped) /* said before bromed heard of the trip */
+                d->refuse = REASON_NONE;
+        control_tell(d, json_pack("{s:s}", "op", "admit"));
         return 0;
 }
 
@@ -186,23 +193,34 @@ static json_t *hits_json(const struct door *d)
 static int tell_stats(struct door *d, struct chan_msg *msg, struct err *err)
 {
         (void)msg, (void)err;
-        reply(d, json_pack("{s:s, s:I, s:o, s:I, s:I, s:I}", "op", "stats", "generation", (json_int_t)d->generation, "hits", hits_json(d), "flows",
-                           (json_int_t)d->flow_count, "exchanges", (json_int_t)d->exchange_count, "held_bytes", (json_int_t)d->held_bytes));
+        control_tell(d, json_pack("{s:s, s:I, s:o, s:I, s:I, s:I}", "op", "stats", "generation", (json_int_t)d->generation, "hits", hits_json(d), "flows",
+                           (json_int_t)d->flow_count, "exchanges", (json_int_t)d->exchange_count, "held_bytes", (json_int_t)(d->held_bytes + d->hold_bytes)));
         return 0;
 }
 
-/* No accounts yet: a further link is held open for nothing, so it is refused. */
 static int add_link(struct door *d, struct chan_msg *msg, struct err *err)
 {
-        (void)d, (void)msg;
-        return err_set(err, "link: accounts are not available yet");
+        int fd = chan_take_fd(msg, 0);
+
+        if (fd < 0)
+                return err_set(err, "link: no descriptor");
+        if (accounts_link(d, chan_str(msg, "account", ""), fd) < 0)
+                return err_set(err, "link: of an account that is not known, or out of memory");
+        return 0;
+}
+
+static int no_link(struct door *d, struct chan_msg *msg, struct err *err)
+{
+        (void)err;
+        accounts_no_link(d, chan_str(msg, "account", ""), chan_str(msg, "reason", ""));
+        return 0;
 }
 
 static const struct {
         const char *op;
         int (*fn)(struct door *d, struct chan_msg *msg, struct err *err);
 } ops[] = {
-        { "policy", set_policy }, { "refuse", set_refuse }, { "admit", set_admit }, { "stats", tell_stats }, { "link", add_link },
+        { "policy", set_policy }, { "refuse", set_refuse }, { "admit", set_admit }, { "stats", tell_stats }, { "link", add_link }, { "no-link", no_link },
 };
 
 static int handle(struct door *d, struct chan_msg *msg, struct err *err)

@@ -7,6 +7,7 @@
 #include "inner/flow.h"
 #include "inner/names.h"
 #include "inner/outbox.h"
+#include "inner/tripwire.h"
 #include "wire/dns.h"
 
 static bool is_localhost(struct slice name)
@@ -70,7 +71,10 @@ static void answer(struct door *d, const struct dns_query *q, struct dns_answer 
         struct slice name = q->name;
 
         *ans = (struct dns_answer){ .rcode = DNS_NOERROR, .ttl_s = DNS_TTL_S };
-        if (q->type == DNS_ANY) {
+        if (tripwire_name(d, name, 53, d->next_id, "dns")) {
+                ans->rcode = DNS_REFUSED;
+                events_name(d, door_id(d), q->type, name, false, REASON_TRIPWIRE);
+        } else if (q->type == DNS_ANY) {
                 struct refusal r = refusal_of(REASON_DNS_ANY);
 
                 ans->rcode = DNS_REFUSED; /* RFC 8482 allows it; nobody needs ANY */

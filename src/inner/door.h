@@ -21,7 +21,13 @@ struct names;
 struct outbox;
 struct tls;
 struct link;
+struct account;
+struct token_set;
+struct hold;
+struct tripwire;
 
+TAILQ_HEAD(account_list, account);
+TAILQ_HEAD(hold_list, hold);
 TAILQ_HEAD(flow_list, flow);
 TAILQ_HEAD(exchange_list, exchange);
 
@@ -50,13 +56,21 @@ struct door {
         struct tls *tls;
         struct link *link; /* to the outer door without an account */
 
+        struct account_list accounts;   /* of this and earlier policies */
+        struct token_set *tokens;       /* their placeholders; NULL: none, and nothing is held or looked at */
+        struct hold_list hold_queue;    /* that wait for room, oldest first */
+        size_t hold_reserved;           /* of HOLDS_BYTES */
+        size_t hold_bytes;              /* in holds, not given on */
+        struct tripwire *trip;          /* went off in this turn; told when it ends */
+        bool tripped;                   /* bromed did not answer the trip yet: only `refuse` with compromised ends that */
+
         struct flow_list flows;
         unsigned flow_count;
         struct exchange_list exchanges;
         unsigned exchange_count;
         struct flow_list dead_flows; /* freed when the turn ends */
         struct exchange_list dead_exchanges;
-        size_t held_bytes; /* of exchanges, waiting for the link */
+        size_t held_bytes; /* of exchanges, waiting for the link; what is held to be scanned is not among it */
         uint64_t next_id;
         bool quit;
 };

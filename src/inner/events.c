@@ -1,10 +1,12 @@
 /* Records to bromed: see events.h. */
 #include "inner/events.h"
 #include "base/clock.h"
+#include "inner/accounts.h"
 #include "inner/decide.h"
 #include "inner/outbox.h"
 #include "journal/event.h"
 #include "journal/redact.h"
+#include "inner/tripwire.h"
 #include "wire/dns.h"
 
 #include <stdlib.h>
@@ -23,11 +25,11 @@ static void put_place(struct event_record *ev, const struct authority *to, char 
                 event_num(ev, EVENT_PORT, to->port);
 }
 
-static void begin(struct event_record *ev, const struct door *d, uint64_t id, const char *protocol, const char *reason)
+static void begin(struct event_record *ev, const struct door *d, uint64_t id, const char *protocol, const char *reason, const char *engine)
 {
         event_init(ev, EVENT_VERDICT);
         event_num(ev, EVENT_ID, id);
-        event_text(ev, EVENT_ENGINE, SLICE_LIT("Firewall"));
+        event_text(ev, EVENT_ENGINE, slice_str(engine ? engine : "Firewall"));
         event_text(ev, EVENT_DOOR, SLICE_LIT("inner"));
         event_text(ev, EVENT_PROTO, slice_str(protocol));
         event_text(ev, EVENT_DECISION, reason ? SLICE_LIT("deny") : SLICE_LIT("allow"));
@@ -69,7 +71,7 @@ void events_flow(struct door *d, uint64_t id, const char *protocol, const struct
         char text[ADDR_TEXT_BYTES];
 
         buf_init(&suggest, 0);
-        begin(&ev, d, id, protocol, r ? r->id : NULL);
+        begin(&ev, d, id, protocol, r ? r->id : NULL, tripwire_engine(v->reason));
         put_place(&ev, to, text);
         put_rule(&ev, d, v);
         if (r && refusal_is_policy(v->reason)) {
@@ -94,7 +96,7 @@ void events_name(struct door *d, uint64_t id, uint16_t type, struct slice name, 
         char text[DNS_TYPE_TEXT_BYTES];
 
         buf_init(&suggest, 0);
-        begin(&ev, d, id, "dns", allowed ? NULL : reason_id(reason));
+        begin(&ev, d, id, "dns", allowed ? NULL : reason_id(reason), tripwire_engine(reason));
         put_dns_type(&ev, type, text);
         event_text(&ev, EVENT_HOST, name);
         event_num(&ev, EVENT_PORT, 53);
@@ -112,7 +114,7 @@ void events_dns_refusal(struct door *d, uint16_t type, struct slice name, const 
         struct event_record ev;
         char text[DNS_TYPE_TEXT_BYTES];
 
-        begin(&ev, d, door_id(d), "dns", r->id);
+        begin(&ev, d, door_id(d), "dns", r->id, NULL);
         put_dns_type(&ev, type, text);
         if (name.n)
                 event_text(&ev, EVENT_HOST, name);
@@ -143,19 +145,47 @@ void events_request(struct exchange *x, const struct refusal *r)
         x->recorded = true;
         buf_init(&suggest, 0);
         buf_init(&path, 0);
-        begin(&ev, x->door, x->id, x->protocol, r ? r->id : NULL);
+        begin(&ev, x->door, x->id, x->protocol, r ? r->id : NULL, r ? x->engine : NULL);
         put_place(&ev, &x->to, text);
         put_rule(&ev, x->door, &x->verdict);
         if (x->req) {
                 event_text(&ev, EVENT_METHOD, x->req->method);
                 put_path(&ev, x->req, &path);
         }
+        if (x->account)
+                event_text(&ev, EVENT_ACCOUNT, slice_str(x->account->name));
+        if (r && x->engine)
+                event_text(&ev, EVENT_DETAIL, x->detail);
         if (x->req && r && refusal_is_policy(x->reason)) {
                 decide_suggest_request(x, &suggest);
                 event_text(&ev, EVENT_SUGGEST, buf_slice(&suggest));
         }
         put(x->door, &ev);
         buf_fini(&suggest);
+        buf_fini(&path);
+}
+
+void events_account(const struct exchange *x, const struct account *a, const enum reason *denied, const char *what, struct slice detail)
+{
+        const char *engine = denied ? tripwire_engine(*denied) : NULL;
+        struct event_record ev;
+        struct buf path;
+        char text[ADDR_TEXT_BYTES];
+
+        buf_init(&path, 0);
+        begin(&ev, x->door, x->id, x->protocol, denied ? what : NULL, engine ? engine : "Credential");
+        ev.type = EVENT_NOTE;
+        event_text(&ev, EVENT_SUBJECT, a ? SLICE_LIT("placeholder") : SLICE_LIT("account"));
+        event_text(&ev, EVENT_REASON, slice_str(what));
+        put_place(&ev, &x->to, text);
+        if (a)
+                event_text(&ev, EVENT_ACCOUNT, slice_str(a->name));
+        if (x->req) {
+                event_text(&ev, EVENT_METHOD, x->req->method);
+                put_path(&ev, x->req, &path);
+        }
+        event_text(&ev, EVENT_DETAIL, detail);
+        put(x->door, &ev);
         buf_fini(&path);
 }
 
@@ -176,6 +206,8 @@ void events_end(const struct exchange *x)
         event_num(&ev, EVENT_DURATION, (uint64_t)(now - x->started_us));
         if (x->head_us)
                 event_num(&ev, EVENT_LATENCY, (uint64_t)(x->head_us - x->started_us));
+        if (x->swapped)
+                event_text(&ev, EVENT_ACCOUNT, slice_str(x->account->name));
         if (x->address[0])
                 event_text(&ev, EVENT_ADDRESS, slice_str(x->address));
         if (x->found != WIRE_OK) {

@@ -13,6 +13,9 @@ void events_name(struct door *d, uint64_t id, uint16_t type, struct slice name, 
 void events_dns_refusal(struct door *d, uint16_t type, struct slice name, const struct refusal *r);
 /* A request's; x->req is NULL when it could not be read. */
 void events_request(struct exchange *x, const struct refusal *r);
+/* A line about an account of a request: `what` is a refusal's id (denied: its reason) or "redacted", "leak"; of no account when a is NULL. */
+struct account;
+void events_account(const struct exchange *x, const struct account *a, const enum reason *denied, const char *what, struct slice detail);
 /* What came of it; exchange_end calls it. */
 void events_end(const struct exchange *x);
 

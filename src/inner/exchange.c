@@ -2,7 +2,11 @@
 #include "inner/exchange.h"
 #include "base/clock.h"
 #include "inner/events.h"
+#include "inner/accounts.h"
+#include "inner/hold.h"
 #include "inner/link.h"
+#include "inner/tripwire.h"
+#include "inner/ws.h"
 
 #include <stdlib.h>
 
@@ -22,14 +26,62 @@ struct exchange *exchange_new(struct door *d, enum exchange_kind kind, const str
         return x;
 }
 
+/* The way is free: to its door. 0, or -1 with *reason. */
+static int go(struct exchange *x, enum reason *reason)
+{
+        if (x->account)
+                return accounts_start(x, reason);
+        *reason = REASON_OUTER_GONE;
+        return exchange_start_on(x, x->door->link);
+}
+
+int exchange_start_on(struct exchange *x, struct link *l)
+{
+        if (!x->recorded)
+                events_request(x, NULL);
+        x->stage = STAGE_STARTED;
+        x->link = l;
+        return link_start(l, x);
+}
+
 int exchange_start(struct exchange *x)
 {
-        return link_start(x->door->link, x);
+        enum reason reason;
+
+        if (!x->req)
+                x->account = accounts_of(x->door, &x->to, NULL);
+        if (!hold_keeps(x))
+                return go(x, &reason);
+        x->stage = STAGE_HELD;
+        if (x->account)
+                accounts_want(x->account);
+        return 0;
+}
+
+void exchange_go(struct exchange *x)
+{
+        enum reason reason;
+
+        if (x->stage == STAGE_HELD && go(x, &reason) < 0)
+                exchange_cut(x, reason, SLICE_EMPTY);
 }
 
 bool exchange_has_room(const struct exchange *x)
 {
+        if (hold_keeps(x))
+                return hold_has_room(x);
         return buf_len(&x->up) < (x->door->held_bytes < HELD_BYTES ? UP_HIGH_BYTES : UP_LEAN_BYTES);
+}
+
+/* What was looked at, or need not be. */
+void exchange_queue(struct exchange *x, struct slice s)
+{
+        if (x->door->held_bytes + s.n > HELD_MAX_BYTES || buf_add_slice(&x->up, s) < 0) {
+                exchange_cut(x, REASON_LIMIT, SLICE_EMPTY);
+                return;
+        }
+        x->door->held_bytes += s.n;
+        link_more(x->link, x);
 }
 
 int exchange_send(struct exchange *x, struct slice s)
@@ -41,46 +93,59 @@ int exchange_send(struct exchange *x, struct slice s)
                 exchange_cut(x, REASON_BODY_TOO_LARGE, SLICE_EMPTY);
                 return -1;
         }
-        if (x->door->held_bytes + s.n > HELD_MAX_BYTES) {
-                exchange_cut(x, REASON_LIMIT, SLICE_EMPTY);
-                return -1;
-        }
-        if (buf_add_slice(&x->up, s) < 0) {
-                exchange_cut(x, REASON_LIMIT, SLICE_EMPTY);
-                return -1;
-        }
-        x->door->held_bytes += s.n;
         x->bytes_up += s.n;
-        link_more(x->door->link, x);
-        return 0;
+        if (x->hold)
+                return hold_feed(x, s);
+        exchange_queue(x, s);
+        return x->state == EXCHANGE_ENDED ? -1 : 0;
+}
+
+void exchange_queue_end(struct exchange *x, struct headers *trailers)
+{
+        x->up_ended = true;
+        x->up_trailers = trailers;
+        link_more(x->link, x);
 }
 
 void exchange_send_end(struct exchange *x, struct headers *trailers)
 {
         if (x->state == EXCHANGE_ENDED || x->up_ended)
                 return;
-        x->up_ended = true;
-        x->up_trailers = trailers;
-        link_more(x->door->link, x);
+        if (x->drop_trailers)
+                trailers = NULL;
+        if (x->hold)
+                (void)hold_end(x, trailers);
+        else
+                exchange_queue_end(x, trailers);
 }
 
 void exchange_link_took(struct exchange *x, size_t n)
 {
+        size_t early;
+
         if (n)
                 buf_consume(&x->up, n);
         x->door->held_bytes -= n;
-        x->leg->room(x, n);
+        early = n < x->prepaid ? n : x->prepaid;
+        x->prepaid -= early;
+        hold_taken(x);
+        x->leg->room(x, n - early);
 }
 
 void exchange_passed(struct exchange *x, size_t n)
 {
         n = n < x->owed ? n : x->owed;
         x->owed -= n;
-        link_passed(x->door->link, x, n);
+        link_passed(x->link, x, n);
 }
 
 void exchange_link_head(struct exchange *x, const struct response *r)
 {
+        /* SECURITY: the guest offered an extension that was struck out; it must not come to believe in it. */
+        if (r->upgraded && x->plain_frames && headers_find(&r->headers, "sec-websocket-extensions")) {
+                exchange_cut(x, REASON_UPSTREAM_PROTOCOL, SLICE_LIT("a WebSocket extension that was not offered"));
+                return;
+        }
         if (!response_is_interim(r)) {
                 x->state = EXCHANGE_ANSWERED;
                 x->status = r->status;
@@ -117,8 +182,22 @@ void exchange_cut(struct exchange *x, enum reason reason, struct slice detail)
                 return;
         x->reason = reason;
         x->detail = arena_copy(&x->arena, slice_first(detail, EXCHANGE_DETAIL_BYTES), &ok);
+        if (!x->engine)
+                x->engine = tripwire_engine(reason);
+        if (!x->recorded && x->stage != STAGE_NEW && reason != REASON_NONE) { /* it was held, and never got its verdict */
+                struct refusal r = refusal_of(reason);
+                events_request(x, &r);
+        }
         x->leg->cut(x, reason, detail);
         exchange_end(x);
+}
+
+void exchange_refuse(struct exchange *x, const char *engine, enum reason reason, struct slice detail)
+{
+        x->engine = engine;
+        if (x->recorded)
+                events_account(x, x->account, &reason, reason_id(reason), detail);
+        exchange_cut(x, reason, detail);
 }
 
 void exchange_end(struct exchange *x)
@@ -131,7 +210,9 @@ void exchange_end(struct exchange *x)
         events_end(x);
         if (x->owed)
                 exchange_passed(x, x->owed);
-        link_drop(d->link, x);
+        accounts_forget(x);
+        link_drop(x->link, x);
+        hold_stop(x);
         d->held_bytes -= buf_len(&x->up);
         buf_fini(&x->up);
         TAILQ_REMOVE(&d->exchanges, x, list);
@@ -145,6 +226,8 @@ void exchange_free_dead(struct door *d)
 
         while ((x = TAILQ_FIRST(&d->dead_exchanges))) {
                 TAILQ_REMOVE(&d->dead_exchanges, x, list);
+                hold_free(x->hold);
+                ws_guard_free(x->guard);
                 arena_fini(&x->arena);
                 buf_fini(&x->up);
                 free(x);

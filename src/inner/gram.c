@@ -9,6 +9,7 @@
 #include "inner/names.h"
 #include "inner/outbox.h"
 #include "inner/packet.h"
+#include "inner/tripwire.h"
 #include "wire/capsule.h"
 
 #include <errno.h>
@@ -271,13 +272,17 @@ static void forward(struct gram *g, const struct ends *e, struct slice head, str
 {
         struct gram_flow **at = find(g, e), *f = *at;
         bool fresh = !f;
+        enum reason reason;
 
         if (!f && !(f = flow_begin(g, e, at, payload)))
                 return;
         f->last_ms = clock_mono_ms();
         TAILQ_REMOVE(&g->age, f, age);
         TAILQ_INSERT_TAIL(&g->age, f, age);
-        if (fresh && exchange_start(f->x) < 0)
+        reason = tripwire_datagram(f->x, payload);
+        if (reason != REASON_NONE)
+                exchange_refuse(f->x, tripwire_engine(reason), reason, SLICE_EMPTY);
+        else if (fresh && exchange_start(f->x) < 0)
                 exchange_cut(f->x, REASON_OUTER_GONE, SLICE_EMPTY);
         else
                 send_capsule(f, head, payload);

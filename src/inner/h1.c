@@ -14,6 +14,7 @@
 #include "inner/events.h"
 #include "inner/flow.h"
 #include "inner/outbox.h"
+#include "inner/vet.h"
 #include "inner/ws.h"
 #include "wire/body.h"
 
@@ -252,7 +253,6 @@ static void forward(struct h1 *h)
         struct framing framing = { .kind = x->req->body, .length = x->req->length, .has_length = x->req->body == BODY_LENGTH };
         bool body = x->req->body != BODY_NONE;
 
-        events_request(x, NULL);
         if (!body && x->req->upgrade == WIRE_UPGRADE_NONE)
                 exchange_send_end(x, NULL);
         else if (body)
@@ -274,6 +274,7 @@ static void got_head(struct h1 *h, const struct h1_head *head)
         struct request_flow flow = { .scheme = h->f->tls ? SCHEME_HTTPS : SCHEME_HTTP, .to = &h->f->to, .to_n = 1,
                                      .sni = h->f->has_sni ? &h->f->to : NULL };
         struct request *req = arena_alloc(&x->arena, sizeof(*req));
+        enum reason reason;
         enum wire_reason why = req ? request_from_h1(&x->arena, head, &flow, req) : WIRE_MEMORY;
 
         h->deadline_ms = 0;
@@ -290,6 +291,8 @@ static void got_head(struct h1 *h, const struct h1_head *head)
                 refuse_reason(h, x->verdict.reason);
         else if (req->upgrade != WIRE_UPGRADE_NONE && req->upgrade != WIRE_UPGRADE_WEBSOCKET)
                 refuse_reason(h, REASON_UPGRADE_NOT_ALLOWED);
+        else if ((reason = vet_request(x)) != REASON_NONE)
+                refuse_reason(h, reason);
         else
                 forward(h);
 }
@@ -350,7 +353,7 @@ static bool step_body(struct h1 *h, struct slice *in)
                 set_state(h, H1_WAIT);
                 /* Trailers live in the exchange's arena, as long as it does. */
                 exchange_send_end(x, &h->body.chunk.trailers);
-                return true;
+                return h->f->state != FLOW_DEAD;
         case BODY_BAD:
                 bad_body(h, why);
                 break;
@@ -362,7 +365,7 @@ static bool step_tunnel(struct h1 *h, struct slice *in)
 {
         if (!exchange_has_room(h->x))
                 return false;
-        if (ws_pass(&h->ws.up, *in, &h->frames, &h->x->found) < 0) {
+        if (ws_up(h->x, &h->ws.up, *in, &h->frames) < 0) {
                 flow_close(h->f, true);
                 return false;
         }

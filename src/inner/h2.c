@@ -9,7 +9,9 @@
 #include "inner/decide.h"
 #include "inner/events.h"
 #include "inner/flow.h"
+#include "inner/hold.h"
 #include "inner/outbox.h"
+#include "inner/vet.h"
 #include "inner/ws.h"
 #include "link/session.h"
 
@@ -41,6 +43,8 @@ struct h2_stream {
         struct ws_pair ws;
         struct buf frames; /* WebSocket: checked bytes going up */
         size_t discarded;  /* body bytes after a refusal */
+        size_t unpaid;     /* body bytes whose window was not given back */
+        size_t advanced;   /* of them, those for which the connection's was */
 };
 
 static void touch(struct h2 *h) { conn_touch(&h->f->conn); }
@@ -118,6 +122,9 @@ static void let_go(struct h2_stream *s)
 
         s->x = NULL;
         s->trailers = (struct headers){ 0 };
+        if (s->unpaid > s->advanced && nghttp2_session_consume_connection(s->h->session, s->unpaid - s->advanced) != 0)
+                log_debug("h2: no window");
+        s->unpaid = s->advanced = 0;
         if (x)
                 exchange_end(x);
 }
@@ -184,12 +191,30 @@ static void leg_end(struct exchange *x, const struct headers *trailers)
         resume(s);
 }
 
+/* What waits for room in the hold must not use up the window of those that have room. */
+static int advance(struct h2_stream *s, size_t n)
+{
+        s->advanced += n;
+        return nghttp2_session_consume_connection(s->h->session, n);
+}
+
+static void pay_back(struct h2_stream *s, size_t n)
+{
+        size_t half;
+
+        n = n < s->unpaid ? n : s->unpaid;
+        half = n < s->advanced ? n : s->advanced;
+        s->unpaid -= n;
+        s->advanced -= half;
+        if ((half && nghttp2_session_consume_stream(s->h->session, s->id, half) != 0) || (n - half && nghttp2_session_consume(s->h->session, s->id, n - half) != 0))
+                log_debug("h2: no window");
+}
+
 static void leg_room(struct exchange *x, size_t n)
 {
         struct h2_stream *s = x->owner;
 
-        if (n && nghttp2_session_consume(s->h->session, s->id, n) != 0)
-                log_debug("h2: no window");
+        pay_back(s, n);
         touch(s->h);
 }
 
@@ -199,6 +224,7 @@ static void leg_cut(struct exchange *x, enum reason reason, struct slice detail)
         struct refusal r = refusal_of(reason == REASON_NONE ? REASON_UPSTREAM_CLOSED : reason);
 
         (void)detail;
+        pay_back(s, s->unpaid); /* what was not handed on never will be */
         if (s->answered)
                 reset(s, reason == REASON_NONE ? NGHTTP2_INTERNAL_ERROR : r.h2);
         else
@@ -270,14 +296,16 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
 static void forward(struct h2_stream *s, bool end_stream)
 {
+        static const struct response go_on = { .status = 100 };
         struct exchange *x = s->x;
 
         s->judged = true;
-        events_request(x, NULL);
         if (end_stream)
                 exchange_send_end(x, NULL);
         if (exchange_start(x) < 0)
                 exchange_cut(x, REASON_OUTER_GONE, SLICE_EMPTY);
+        else if (x->req->expect_continue && submit(s, &go_on, &x->arena) < 0)
+                reset(s, NGHTTP2_INTERNAL_ERROR);
 }
 
 static void got_request(struct h2_stream *s, bool end_stream)
@@ -288,6 +316,7 @@ static void got_request(struct h2_stream *s, bool end_stream)
         struct request *req = arena_alloc(&x->arena, sizeof(*req));
         struct headers block = fields_block(&s->block);
         enum wire_reason why = req ? s->block.bad : WIRE_MEMORY;
+        enum reason reason;
 
         if (why == WIRE_OK)
                 why = request_from_h2(&x->arena, &block, end_stream, &flow, req);
@@ -303,6 +332,8 @@ static void got_request(struct h2_stream *s, bool end_stream)
                 refuse_reason(s, x->verdict.reason);
         else if (req->upgrade != WIRE_UPGRADE_NONE && req->upgrade != WIRE_UPGRADE_WEBSOCKET)
                 refuse_reason(s, REASON_UPGRADE_NOT_ALLOWED);
+        else if ((reason = vet_request(x)) != REASON_NONE)
+                refuse_reason(s, reason);
         else
                 forward(s, end_stream);
 }
@@ -383,8 +414,9 @@ static void send_up(struct h2_stream *s, struct slice data)
                 (void)!exchange_send(s->x, data);
                 return;
         }
-        if (ws_pass(&s->ws.up, data, &s->frames, &s->x->found) < 0) {
-                reset(s, NGHTTP2_PROTOCOL_ERROR);
+        if (ws_up(s->x, &s->ws.up, data, &s->frames) < 0) {
+                if (s->x) /* else it was refused, and leg_cut has answered */
+                        reset(s, NGHTTP2_PROTOCOL_ERROR);
                 return;
         }
         if (exchange_send(s->x, buf_slice(&s->frames)) == 0)
@@ -396,7 +428,10 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
         struct h2_stream *s = stream_of(session, id);
 
         (void)flags, (void)user;
-        if (s && s->x && !s->x->up_ended && s->x->stream) {
+        if (s && s->x && exchange_takes(s->x)) {
+                s->unpaid += n;
+                if (!exchange_has_room(s->x) && hold_keeps(s->x) && advance(s, n) != 0)
+                        return NGHTTP2_ERR_CALLBACK_FAILURE;
                 send_up(s, slice_of(p, n));
                 return 0;
         }

@@ -2,6 +2,7 @@
 #ifndef BROME_INNER_LIMITS_H
 #define BROME_INNER_LIMITS_H
 
+#include "account/registry.h"
 #include "link/limits.h"
 
 enum {
@@ -39,6 +40,20 @@ enum {
         EXCHANGE_ARENA_BYTES = 512 * 1024,     /* head, its canonical form, the answer's head, trailers */
         REFUSAL_BYTES = 2048,                  /* body of a refusal */
         POLICY_BYTES = 16 * 1024 * 1024,       /* the policy memory file */
+
+        /* Accounts: only where the workspace has a placeholder */
+        ACCOUNT_WAIT_MS = 10 * 1000, /* for the account's door: bromed starts a process and hands it the secret in far less */
+        ACCOUNT_WAITING = 1024,      /* exchanges that wait for one door: a build that opens everything at once */
+        ACCOUNT_MINTED = REGISTRY_TOKENS_MAX, /* placeholders of tokens that are still looked for, of one account: its door keeps no more pairs */
+        HOLD_BYTES = 1024 * 1024,    /* of a body, scanned before a byte of its request leaves (DESIGN section 5) */
+        HOLD_SLACK_BYTES = 512 * 1024, /* and what a hold may grow beyond that before the first MiB is decided: one read, and what a decoder has swallowed */
+        HOLDS_BYTES = 32 * 1024 * 1024, /* of all holds of the workspace; further requests wait */
+        HOLD_STALL_MS = 10 * 1000,   /* a body of unknown length that stands still: a duplex stream, which nobody should hold */
+        DECODE_PIECE_BYTES = 4096,   /* of a coded body, decoded at a time: what stays back while its end is not known to be clear */
+        DECODED_HELD_BYTES = 2 * SCRATCH_BYTES, /* decoded text that is kept back (SCAN_KEEP_BYTES_MAX) and one decoded block */
+        DECODED_FREE_BYTES = 16 * 1024 * 1024,  /* a body may decode to that and */
+        DECODED_RATIO = 256,                    /* so many times itself: logs reach 100. More is a bomb, and each GiB of it a second of everybody's time */
+        WS_HELD_BYTES = 512 * 1024,  /* frames whose text is not clear yet, and one read */
 
         /* HTTP/2 towards the guest: the counts against reset, settings and continuation floods */
         H2_STREAMS = 128,

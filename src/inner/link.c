@@ -3,6 +3,7 @@
  * One nghttp2 client session. Frames are made once per turn of the loop and leave with one write; window is given back only by
  * exchange_passed. SECURITY: `brome-*` fields of an answer are ours to read and never reach the guest. */
 #include "inner/link.h"
+#include "inner/accounts.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "link/pipe.h"
@@ -19,6 +20,7 @@
 
 struct link {
         struct door *door;
+        struct account *account; /* NULL: the plain one */
         int fd; /* -1: the outer door is gone */
         nghttp2_session *h2;
         struct event ev_read, ev_write;
@@ -46,7 +48,7 @@ static void keep_address(struct exchange *x, struct slice v)
 }
 
 /* Takes the brome-* fields out of a block; *reason and *detail when the outer door refused. */
-static void take_ours(struct exchange *x, struct headers *block, enum reason *reason, struct slice *detail)
+static void take_ours(const struct link *l, struct exchange *x, struct headers *block, enum reason *reason, struct slice *detail)
 {
         size_t kept = 0;
 
@@ -64,6 +66,10 @@ static void take_ours(struct exchange *x, struct headers *block, enum reason *re
                                 *reason = REASON_INTERNAL;
                 } else if (slice_is(h.name, "brome-detail")) {
                         *detail = h.value;
+                } else if (l->account && slice_is(h.name, "brome-account")) {
+                        x->swapped = true;
+                } else if (l->account && slice_is(h.name, "brome-minted")) {
+                        accounts_minted(l->account, h.value);
                 }
         }
         block->n = kept;
@@ -109,7 +115,7 @@ static enum wire_reason connect_answer(const struct headers *block, struct respo
         return WIRE_OK;
 }
 
-static void got_head(struct exchange *x, bool end_stream)
+static void got_head(const struct link *l, struct exchange *x, bool end_stream)
 {
         enum reason reason;
         struct slice detail;
@@ -117,7 +123,7 @@ static void got_head(struct exchange *x, bool end_stream)
         struct headers block = fields_block(&x->block);
         enum wire_reason why = x->block.bad;
 
-        take_ours(x, &block, &reason, &detail);
+        take_ours(l, x, &block, &reason, &detail);
         if (reason != REASON_NONE) {
                 exchange_link_reset(x, reason, detail);
                 return;
@@ -137,29 +143,29 @@ static void got_head(struct exchange *x, bool end_stream)
         exchange_link_head(x, &r);
 }
 
-static void got_trailers(struct exchange *x, bool end_stream)
+static void got_trailers(const struct link *l, struct exchange *x, bool end_stream)
 {
         struct headers block = fields_block(&x->block);
         enum reason reason;
         struct slice detail;
 
-        take_ours(x, &block, &reason, &detail);
+        take_ours(l, x, &block, &reason, &detail);
         if (reason != REASON_NONE || x->block.bad || !end_stream || trailers_check(&block, true) != WIRE_OK)
                 exchange_link_reset(x, reason != REASON_NONE ? reason : REASON_UPSTREAM_PROTOCOL, detail);
         else
                 exchange_link_end(x, &block);
 }
 
-static void got_headers(struct exchange *x, bool end_stream)
+static void got_headers(const struct link *l, struct exchange *x, bool end_stream)
 {
         static const struct headers none;
 
         if (x->state == EXCHANGE_OPEN) {
-                got_head(x, end_stream);
+                got_head(l, x, end_stream);
                 if (x->state == EXCHANGE_ANSWERED && end_stream)
                         exchange_link_end(x, &none);
         } else if (x->state == EXCHANGE_ANSWERED) {
-                got_trailers(x, end_stream);
+                got_trailers(l, x, end_stream);
         }
 }
 
@@ -169,11 +175,10 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *f, void *user)
         struct exchange *x = exchange_of(h2, f->hd.stream_id);
         bool end_stream = f->hd.flags & NGHTTP2_FLAG_END_STREAM;
 
-        (void)user;
         if (!x)
                 return 0;
         if (f->hd.type == NGHTTP2_HEADERS)
-                got_headers(x, end_stream);
+                got_headers(user, x, end_stream);
         else if (f->hd.type == NGHTTP2_DATA && end_stream && x->state == EXCHANGE_ANSWERED)
                 exchange_link_end(x, &none);
         return 0;
@@ -340,13 +345,13 @@ int link_start(struct link *l, struct exchange *x)
 
 void link_more(struct link *l, struct exchange *x)
 {
-        if (l->h2 && x->stream)
+        if (l && l->h2 && x->stream)
                 (void)nghttp2_session_resume_data(l->h2, x->stream); /* fails when it is not deferred: then it is read anyway */
 }
 
 void link_passed(struct link *l, struct exchange *x, size_t n)
 {
-        if (!l->h2 || !n)
+        if (!l || !l->h2 || !n)
                 return;
         if (window_pass(&l->window, l->h2, n) != 0)
                 l->broken = true;
@@ -356,7 +361,7 @@ void link_passed(struct link *l, struct exchange *x, size_t n)
 
 void link_drop(struct link *l, struct exchange *x)
 {
-        if (!l->h2 || !x->stream)
+        if (!l || !l->h2 || !x->stream)
                 return;
         (void)nghttp2_session_set_stream_user_data(l->h2, x->stream, NULL);
         if (!(x->down_ended && x->up_sent_end) && nghttp2_submit_rst_stream(l->h2, NGHTTP2_FLAG_NONE, x->stream, NGHTTP2_CANCEL) != 0)
@@ -366,20 +371,36 @@ void link_drop(struct link *l, struct exchange *x)
 
 /* --- the socket --- */
 
+/* An exchange that ends with the link. */
+static struct exchange *next_of(const struct link *l)
+{
+        struct exchange *x;
+
+        if (!l->account)
+                return TAILQ_FIRST(&l->door->exchanges);
+        TAILQ_FOREACH(x, &l->door->exchanges, list)
+                if (x->link == l)
+                        return x;
+        return NULL;
+}
+
 static void link_down(struct link *l, const char *why)
 {
         struct exchange *x;
 
         if (l->fd < 0)
                 return;
-        log_error("the outer door is gone: %s", why);
+        if (l->account)
+                log_info("the outer door of %s is gone: %s", l->account->name, why);
+        else
+                log_error("the outer door is gone: %s", why);
         event_del(&l->ev_read);
         event_del(&l->ev_write);
         fd_close(&l->fd);
         nghttp2_session_del(l->h2);
         l->h2 = NULL;
         pipe_fini(&l->pipe);
-        while ((x = TAILQ_FIRST(&l->door->exchanges))) {
+        while ((x = next_of(l))) {
                 x->stream = 0;
                 exchange_link_reset(x, REASON_OUTER_GONE, SLICE_EMPTY);
                 if (x->state != EXCHANGE_ENDED)
@@ -464,19 +485,23 @@ static const struct session_plan client = {
         .settings = settings, .settings_n = sizeof(settings) / sizeof(settings[0]), .window_bytes = LINK_WINDOW,
 };
 
-struct link *link_open(struct door *d, int fd)
+struct link *link_open(struct door *d, int fd, struct account *account)
 {
         struct link *l = calloc(1, sizeof(*l));
 
-        if (!l)
+        if (!l) {
+                fd_close(&fd);
                 return NULL;
+        }
         l->door = d;
+        l->account = account;
         l->fd = fd;
         pipe_init(&l->pipe, fd, LINK_OUT_BYTES);
         if (fd_nonblock(fd) < 0 || !(l->h2 = session_new(&client, l)) ||
             event_assign(&l->ev_read, d->base, fd, EV_READ | EV_PERSIST, on_link_readable, l) < 0 ||
             event_assign(&l->ev_write, d->base, fd, EV_WRITE | EV_PERSIST, on_link_writable, l) < 0 || event_add(&l->ev_read, NULL) < 0) {
                 nghttp2_session_del(l->h2);
+                fd_close(&l->fd);
                 free(l);
                 return NULL;
         }

@@ -1,14 +1,14 @@
 /* The link to the outer door: an HTTP/2 client over a socket pair (docs/CONTROL.md). Exchanges are its streams.
  *
- * The outer door meets hostile origins and may have been taken over: what it says is checked like any peer's, and the end of the link ends every
- * exchange with OUTER_GONE. */
+ * The outer door meets hostile origins and may have been taken over: what it says is checked like any peer's, and the end of the plain link ends every
+ * exchange with OUTER_GONE, that of an account's link those on it. Functions take NULL for a link that is not there. */
 #ifndef BROME_INNER_LINK_H
 #define BROME_INNER_LINK_H
 
 #include "inner/exchange.h"
 
-/* Takes fd. NULL without memory. */
-struct link *link_open(struct door *d, int fd) __attribute__((warn_unused_result));
+/* Takes fd. account: whose door it is; NULL: the plain one. NULL without memory; fd is closed then. */
+struct link *link_open(struct door *d, int fd, struct account *account) __attribute__((warn_unused_result));
 void link_close(struct link *l); /* NULL is fine */
 bool link_is_up(const struct link *l);
 

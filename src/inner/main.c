@@ -7,15 +7,18 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/seal.h"
+#include "inner/accounts.h"
 #include "inner/control.h"
 #include "inner/events.h"
 #include "inner/flow.h"
 #include "inner/gram.h"
+#include "inner/hold.h"
 #include "inner/link.h"
 #include "inner/names.h"
 #include "inner/outbox.h"
 #include "inner/sealed.h"
 #include "inner/tls.h"
+#include "inner/tripwire.h"
 
 #include <malloc.h>
 #include <stdio.h>
@@ -31,13 +34,19 @@ static struct gram *gram;
 static void end_turn(void)
 {
         flow_admit(&door);
+        hold_turn(&door);
         /* Sending may free room, which may make more to send; a bound keeps one turn finite. */
         for (int i = 0; i < 8; i++) {
+                bool any;
+
                 conn_turn_end();
-                if (!link_turn_end(door.link))
+                tripwire_turn_end(&door); /* SECURITY: before anything is sent */
+                any = link_turn_end(door.link);
+                if (!(accounts_turn_end(&door) || any || door.trip))
                         break;
         }
         conn_turn_end();
+        tripwire_turn_end(&door);
         exchange_free_dead(&door);
         flow_free_dead(&door);
 }
@@ -48,6 +57,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
         (void)fd, (void)what, (void)arg;
         flow_tick(&door, now);
+        hold_tick(&door, now);
+        accounts_tick(&door, now);
         gram_tick(gram, now);
 }
 
@@ -94,7 +105,7 @@ static int open_all(struct chan_msg *start, struct err *err)
         if (!door.names)
                 return -1;
         door.outbox = outbox_open(&door, fds[INNER_EVENTS]);
-        door.link = link_open(&door, fds[INNER_LINK]);
+        door.link = link_open(&door, fds[INNER_LINK], NULL);
         gram = gram_open(&door);
         tick = event_new(door.base, -1, EV_PERSIST, on_tick, NULL);
         if (!door.outbox || !door.link || !gram || !tick || event_add(tick, &second) < 0 || flow_listen(&door) < 0 || control_open(&door) < 0)
@@ -156,6 +167,8 @@ int main(void)
         door.control = CONTROL_FD;
         door.next_id = 1;
         raise_descriptors();
+        TAILQ_INIT(&door.accounts);
+        TAILQ_INIT(&door.hold_queue);
         TAILQ_INIT(&door.flows);
         TAILQ_INIT(&door.dead_flows);
         TAILQ_INIT(&door.exchanges);

@@ -2,6 +2,7 @@
 #include "inner/splice.h"
 #include "inner/events.h"
 #include "inner/flow.h"
+#include "inner/hold.h"
 
 static void splice_done(struct flow *f)
 {
@@ -129,7 +130,7 @@ void splice_serve(struct flow *f, const char *kind)
         conn_serve(&f->conn, &splice_ops, f);
         x->recorded = true;
         events_flow(f->door, f->id, x->protocol, &f->to, FLOW_TCP, &f->verdict, NULL);
-        if (exchange_start(x) < 0)
+        if (hold_begin_stream(x) < 0 || exchange_start(x) < 0)
                 exchange_cut(x, REASON_OUTER_GONE, SLICE_EMPTY);
         else
                 conn_resume(&f->conn);

@@ -1,0 +1,439 @@
+/* The hold: see hold.h. SECURITY: nothing but give() moves a byte from here to the link, and it moves only what both readers, of the bytes and of what they decode
+ * to, call clear. */
+#include "inner/hold.h"
+#include "base/clock.h"
+#include "inner/decode.h"
+#include "inner/events.h"
+#include "inner/tripwire.h"
+#include "rules/profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct hold {
+        TAILQ_ENTRY(hold) queue;
+        struct exchange *x;
+        bool waiting, released, ended;
+        bool stream;        /* a spliced flow: no request, no end of a body */
+        size_t reserved;    /* of HOLDS_BYTES */
+        struct buf bytes;   /* not given on */
+        struct scan scan;
+        size_t read;        /* bytes at the front that git or the decoder have read */
+        struct decode *decode; /* NULL: the bytes are what they say */
+        struct git_body *git;  /* NULL: no body of git's */
+        struct headers *trailers;
+        int64_t touched_ms; /* the last byte came */
+};
+
+/* --- refusing --- */
+
+static int refuse(struct exchange *x, enum reason reason, const char *detail)
+{
+        exchange_refuse(x, tripwire_engine(reason), reason, slice_str(detail));
+        return -1;
+}
+
+static int refuse_hit(struct exchange *x, enum reason reason, const char *field, const struct scan_hit *hit)
+{
+        char text[64];
+
+        snprintf(text, sizeof(text), "%s (%s)", field, scan_view_name(hit->view));
+        return refuse(x, reason, text);
+}
+
+/* --- looking --- */
+
+static struct stream_place place_of(const struct hold *h)
+{
+        if (h->stream)
+                return (struct stream_place){ "tcp", SLOT_COUNT, false };
+        return (struct stream_place){ "body", SLOT_BODY, !h->decode };
+}
+
+/* Looks at `held` until nothing more is found. *clear bytes of it may go on. 0, or -1: refused. `bytes` is the same, to be overwritten; NULL: it cannot be. */
+static int look(struct exchange *x, struct scan *scan, const struct stream_place *place, uint8_t *bytes, struct slice held, bool last, size_t *clear)
+{
+        struct stream_place p = *place;
+        struct scan_hit hit;
+        enum reason reason;
+        bool found = true;
+        size_t redacted = SIZE_MAX;
+
+        *clear = held.n;
+        if (!x->door->tokens)
+                scan_pass(scan, held.n);
+        while (x->door->tokens && found) {
+                scan->set = x->door->tokens; /* it grows while streams run */
+                *clear = scan_step(scan, held, last, &found, &hit);
+                if (!found)
+                        break;
+                p.as_it_is = place->as_it_is && bytes && hit.at != redacted;
+                switch (tripwire_stream(x, &p, &hit, &reason)) {
+                case HIT_PASS:
+                        scan_pass(scan, hit.at + hit.n);
+                        break;
+                case HIT_REDACT:
+                        redacted = hit.at;
+                        tripwire_redact(bytes + hit.at, hit.n);
+                        scan_again(scan, hit.at);
+                        break;
+                case HIT_REFUSE:
+                        return refuse_hit(x, reason, p.field, &hit);
+                }
+        }
+        return 0;
+}
+
+static int read_git(struct exchange *x, struct slice s)
+{
+        struct git_body *g = x->hold->git;
+
+        if (!g || git_body_feed(g, s))
+                return 0;
+        return refuse(x, REASON_PROFILE, g->problem ? g->problem : "not what git fetch sends");
+}
+
+/* Decoded text, a block at a time. */
+static int got_text(void *ctx, struct slice s)
+{
+        struct exchange *x = ctx;
+        struct decode *dec = x->hold->decode;
+        struct stream_place place = place_of(x->hold);
+        size_t clear;
+
+        if (read_git(x, s) < 0)
+                return -1;
+        if (!x->door->tokens)
+                return 0;
+        if (buf_add_slice(&dec->text, s) < 0)
+                return refuse(x, REASON_LIMIT, "the decoded body does not fit");
+        if (look(x, &dec->scan, &place, NULL, buf_slice(&dec->text), false, &clear) < 0)
+                return -1;
+        buf_consume(&dec->text, clear);
+        scan_drop(&dec->scan, clear);
+        return 0;
+}
+
+static int look_decoded(struct exchange *x, size_t *clear)
+{
+        struct hold *h = x->hold;
+        struct decode *dec = h->decode;
+        struct stream_place place = place_of(h);
+        size_t left;
+
+        switch (decode_feed(dec, slice_skip(buf_slice(&h->bytes), h->read), h->ended, got_text, x)) {
+        case DECODE_OK:
+                break;
+        case DECODE_STOPPED: /* refused */
+                return -1;
+        case DECODE_BAD:
+                return refuse(x, REASON_CODING_UNKNOWN, decode_problem(dec));
+        }
+        h->read = buf_len(&h->bytes);
+        if (h->ended && look(x, &dec->scan, &place, NULL, buf_slice(&dec->text), true, &left) < 0)
+                return -1;
+        left = h->ended ? buf_len(&h->bytes) : buf_len(&h->bytes) - (dec->pending < buf_len(&h->bytes) ? dec->pending : buf_len(&h->bytes));
+        if (left < *clear)
+                *clear = left;
+        return 0;
+}
+
+/* How many bytes from the front may go on. 0, or -1: refused. */
+static int look_at_all(struct exchange *x, size_t *clear)
+{
+        struct hold *h = x->hold;
+        struct stream_place place = place_of(h);
+
+        if (look(x, &h->scan, &place, h->bytes.bytes + h->bytes.start, buf_slice(&h->bytes), h->ended, clear) < 0)
+                return -1;
+        if (h->decode)
+                return look_decoded(x, clear);
+        if (h->git && read_git(x, slice_skip(buf_slice(&h->bytes), h->read)) < 0)
+                return -1;
+        h->read = buf_len(&h->bytes);
+        return 0;
+}
+
+/* The whole body was looked at: the rest of what has to hold. */
+static int look_at_end(struct exchange *x)
+{
+        struct hold *h = x->hold;
+        enum reason reason = tripwire_trailers(x, h->trailers);
+
+        if (reason != REASON_NONE)
+                return refuse(x, reason, "trailer");
+        if (h->git && !git_body_end(h->git))
+                return refuse(x, REASON_PROFILE, h->git->problem ? h->git->problem : "the body ends too early");
+        return 0;
+}
+
+/* --- giving on --- */
+
+static void give(struct exchange *x, size_t n)
+{
+        struct hold *h = x->hold;
+
+        h->read -= n < h->read ? n : h->read;
+        scan_drop(&h->scan, n);
+        x->door->hold_bytes -= n;
+        if (n && n == buf_len(&h->bytes) && !buf_len(&x->up)) { /* as a whole: not copied */
+                struct buf all = h->bytes;
+                h->bytes = x->up;
+                x->up = all;
+                x->door->held_bytes += n;
+                exchange_queue(x, SLICE_EMPTY);
+        } else if (n) {
+                exchange_queue(x, slice_first(buf_slice(&h->bytes), n));
+                buf_consume(&h->bytes, n);
+        }
+}
+
+static void unreserve(struct hold *h)
+{
+        h->x->door->hold_reserved -= h->reserved;
+        h->reserved = 0;
+}
+
+static int step(struct exchange *x)
+{
+        struct hold *h = x->hold;
+        size_t clear;
+
+        if (look_at_all(x, &clear) < 0 || (h->ended && look_at_end(x) < 0))
+                return -1;
+        if (!h->released && !h->ended && clear < HOLD_BYTES) {
+                if (buf_len(&h->bytes) > HOLD_BYTES + HOLD_SLACK_BYTES)
+                        return refuse(x, REASON_LIMIT, "the body could not be decided");
+                return 0;
+        }
+        if (buf_len(&h->bytes) - clear > HOLD_BYTES + HOLD_SLACK_BYTES)
+                return refuse(x, REASON_LIMIT, "the body could not be decided");
+        if (!h->released) {
+                h->released = true;
+                exchange_go(x);
+                if (x->state == EXCHANGE_ENDED)
+                        return -1;
+        }
+        give(x, clear);
+        if (x->state == EXCHANGE_ENDED)
+                return -1;
+        if (h->ended)
+                exchange_queue_end(x, h->trailers);
+        if (x->state != EXCHANGE_ENDED && !x->prepaid)
+                unreserve(h);
+        return x->state == EXCHANGE_ENDED ? -1 : 0;
+}
+
+/* --- taking --- */
+
+static void pay(struct exchange *x, size_t n)
+{
+        x->prepaid += n;
+        x->leg->room(x, n);
+}
+
+int hold_feed(struct exchange *x, struct slice s)
+{
+        struct hold *h = x->hold;
+
+        if (h->ended)
+                return 0;
+        if (buf_add_slice(&h->bytes, s) < 0)
+                return refuse(x, REASON_LIMIT, "out of memory");
+        x->door->hold_bytes += s.n;
+        h->touched_ms = clock_mono_ms();
+        if (h->waiting)
+                return 0;
+        if (!h->released) {
+                pay(x, s.n);
+                if (x->state == EXCHANGE_ENDED)
+                        return -1;
+        }
+        return step(x);
+}
+
+int hold_end(struct exchange *x, struct headers *trailers)
+{
+        struct hold *h = x->hold;
+
+        if (h->ended)
+                return 0;
+        h->ended = true;
+        h->trailers = trailers;
+        return h->waiting ? 0 : step(x);
+}
+
+bool hold_keeps(const struct exchange *x) { return x->hold && !x->hold->released; }
+
+/* While it is held the bound is HOLD_BYTES and what step() adds to it. */
+bool hold_has_room(const struct exchange *x) { return !x->hold->waiting; }
+
+void hold_taken(struct exchange *x)
+{
+        if (x->hold && x->hold->released && !x->prepaid)
+                unreserve(x->hold);
+}
+
+/* --- beginning --- */
+
+static struct hold *hold_new(struct exchange *x)
+{
+        struct hold *h = calloc(1, sizeof(*h));
+
+        if (!h)
+                return NULL;
+        h->x = x;
+        h->touched_ms = clock_mono_ms();
+        buf_init(&h->bytes, 0);
+        scan_begin(&h->scan, x->door->tokens);
+        x->hold = h;
+        return h;
+}
+
+static bool admit(struct hold *h, size_t bytes)
+{
+        struct door *d = h->x->door;
+
+        if (d->hold_reserved + bytes > HOLDS_BYTES)
+                return false;
+        d->hold_reserved += bytes;
+        h->reserved = bytes;
+        h->waiting = false;
+        return true;
+}
+
+static size_t room_wanted(const struct request *r) { return r->body == BODY_LENGTH && r->length < HOLD_BYTES ? (size_t)r->length : HOLD_BYTES; }
+
+/* Both sides speak at once: held, they would wait for each other. */
+static bool is_duplex(const struct exchange *x)
+{
+        struct slice type = headers_value(&x->req->headers, "content-type"), grpc = SLICE_LIT("application/grpc");
+
+        return x->verdict.stream_ok || (slice_starts(type, grpc) && (type.n == grpc.n || strchr("+; -", type.p[grpc.n]))); /* -web is not, but its bodies are short */
+}
+
+/* The body's codings, of all fields. Their number, or -1. */
+static int codings_of(const struct request *r, enum coding list[CODINGS_MAX])
+{
+        int n = 0;
+
+        for (size_t i = 0; i < r->headers.n; i++) {
+                enum coding some[CODINGS_MAX];
+                int more = slice_is(r->headers.at[i].name, "content-encoding") ? codings_parse(r->headers.at[i].value, some) : 0;
+
+                if (more < 0 || n + more > CODINGS_MAX)
+                        return -1;
+                for (int k = 0; k < more; k++)
+                        list[n++] = some[k];
+        }
+        return n;
+}
+
+static bool with_readers(struct hold *h, const enum coding *list, int n)
+{
+        if (n && !(h->decode = decode_new(list, (size_t)n, h->x->door->tokens)))
+                return false;
+        if (h->x->verdict.profile == PROFILE_GIT) {
+                h->git = malloc(sizeof(*h->git));
+                if (!h->git)
+                        return false;
+                git_body_begin(h->git);
+        }
+        return true;
+}
+
+enum reason hold_begin(struct exchange *x)
+{
+        struct door *d = x->door;
+        enum coding list[CODINGS_MAX];
+        struct hold *h;
+        int n;
+
+        if (x->req->body == BODY_NONE || (!d->tokens && x->verdict.profile != PROFILE_GIT))
+                return REASON_NONE;
+        n = codings_of(x->req, list);
+        if (n < 0)
+                return REASON_CODING_UNKNOWN;
+        h = hold_new(x);
+        if (!h || !with_readers(h, list, n))
+                return REASON_LIMIT;
+        h->released = !d->tokens || is_duplex(x);
+        if (!h->released && (!TAILQ_EMPTY(&d->hold_queue) || !admit(h, room_wanted(x->req)))) {
+                h->waiting = true;
+                TAILQ_INSERT_TAIL(&d->hold_queue, h, queue);
+        }
+        return REASON_NONE;
+}
+
+int hold_begin_stream(struct exchange *x)
+{
+        struct hold *h = x->door->tokens ? hold_new(x) : NULL;
+
+        if (!h)
+                return x->door->tokens ? -1 : 0;
+        h->stream = h->released = true;
+        return 0;
+}
+
+/* --- life --- */
+
+void hold_stop(struct exchange *x)
+{
+        struct hold *h = x->hold;
+
+        if (!h)
+                return;
+        unreserve(h);
+        if (h->waiting)
+                TAILQ_REMOVE(&x->door->hold_queue, h, queue);
+        h->waiting = false;
+        h->ended = true;
+        x->door->hold_bytes -= buf_len(&h->bytes);
+        buf_fini(&h->bytes);
+}
+
+void hold_free(struct hold *h)
+{
+        if (!h)
+                return;
+        decode_free(h->decode);
+        free(h->git);
+        free(h);
+}
+
+void hold_turn(struct door *d)
+{
+        struct hold *h;
+
+        while ((h = TAILQ_FIRST(&d->hold_queue)) && admit(h, room_wanted(h->x->req))) {
+                struct exchange *x = h->x;
+                size_t n = buf_len(&h->bytes);
+
+                TAILQ_REMOVE(&d->hold_queue, h, queue);
+                h->touched_ms = clock_mono_ms();
+                if ((n || h->ended) && step(x) < 0)
+                        continue;
+                pay(x, n); /* last: the guest's next bytes may be read in it */
+        }
+}
+
+/* A body of known length may come as slowly as it likes; one of unknown length that stands still may wait for an answer. */
+static bool stalled(const struct exchange *x, int64_t now_ms)
+{
+        const struct hold *h = x->hold;
+
+        return h && !h->released && !h->waiting && !h->ended && x->req->body == BODY_CHUNKED && now_ms - h->touched_ms >= HOLD_STALL_MS;
+}
+
+void hold_tick(struct door *d, int64_t now_ms)
+{
+        struct exchange *x, *next;
+
+        for (x = TAILQ_FIRST(&d->exchanges); x; x = next) {
+                next = TAILQ_NEXT(x, list);
+                if (!stalled(x, now_ms))
+                        continue;
+                (void)refuse(x, REASON_BODY_STALLED, "");
+                next = next && next->state == EXCHANGE_ENDED ? TAILQ_FIRST(&d->exchanges) : next;
+        }
+}

@@ -1,0 +1,291 @@
+/* The tripwire: see tripwire.h. SECURITY: what is told of a placeholder is its preview; what is told of a request, its redacted path. */
+#include "inner/tripwire.h"
+#include "account/basic.h"
+#include "base/esc.h"
+#include "base/log.h"
+#include "inner/control.h"
+#include "inner/events.h"
+#include "journal/redact.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct tripwire {
+        json_t *told; /* the message to bromed */
+};
+
+bool tripwire_at_home(struct door *d, const struct account *a, const struct sighting *s)
+{
+        const struct binding *b = a ? accounts_binding(a) : NULL;
+        struct slice name = s->via && s->via->found ? s->via->name : s->to->name;
+
+        (void)d;
+        for (size_t i = 0; b && name.n && i < b->host_count; i++)
+                if (slice_eq(b->hosts[i].name, name))
+                        return true;
+        return false;
+}
+
+/* --- going off --- */
+
+/* The path without what may be a secret in it. */
+static json_t *shown_path(const struct request *req)
+{
+        struct buf full, text;
+        json_t *j = NULL;
+
+        buf_init(&full, 0);
+        buf_init(&text, 0);
+        if (buf_add_slice(&full, req->target.path) == 0 && (!req->target.has_query || (buf_add_str(&full, "?") == 0 && buf_add_slice(&full, req->target.query) == 0)) &&
+            redact_path(&text, buf_slice(&full)) == 0)
+                j = json_string(esc(buf_slice(&text)));
+        buf_fini(&full);
+        buf_fini(&text);
+        return j ? j : json_string("");
+}
+
+static void shown_field(char *out, size_t size, const struct sighting *s)
+{
+        enum { NAME_SHOWN = 40 };
+
+        if (s->name.n)
+                snprintf(out, size, "%s %s", s->field, esc(slice_first(s->name, NAME_SHOWN)));
+        else
+                snprintf(out, size, "%s", s->field);
+}
+
+static json_t *message(struct door *d, const struct sighting *s, const struct scan_hit *hit)
+{
+        const struct account *a = accounts_by_number(d, hit->number);
+        char preview[PLACEHOLDER_PREVIEW_BYTES], field[128], at[ADDR_TEXT_BYTES];
+
+        placeholder_preview(a ? slice_str(a->placeholder) : SLICE_EMPTY, preview);
+        shown_field(field, sizeof(field), s);
+        return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:o, s:I}", "op", "trip", "account", a ? a->name : "", "placeholder", preview, "host",
+                         s->to->is_addr ? addr_print(at, &s->to->addr) : esc(s->to->name), "port", (json_int_t)s->to->port, "field", field, "view",
+                         scan_view_name(hit->view), "method", s->req ? esc(s->req->method) : "", "path", s->req ? shown_path(s->req) : json_string(""), "flow",
+                         (json_int_t)s->flow);
+}
+
+enum reason tripwire_off(struct door *d, const struct sighting *s, const struct scan_hit *hit)
+{
+        const struct account *a = accounts_by_number(d, hit->number);
+
+        if (a && policy_trip_known(d->policy, slice_str(a->name), s->to->name))
+                return REASON_TRIPWIRE;
+        d->refuse = REASON_COMPROMISED;
+        d->tripped = true;
+        if (d->trip)
+                return REASON_TRIPWIRE; /* one alert for what happens in one turn; each refusal is recorded */
+        d->trip = calloc(1, sizeof(*d->trip));
+        if (d->trip)
+                d->trip->told = message(d, s, hit);
+        if (!d->trip || !d->trip->told) {
+                log_error("the tripwire went off, and there is no memory to tell");
+                d->quit = true; /* SECURITY: bromed refuses everything when the door ends */
+        }
+        return REASON_TRIPWIRE;
+}
+
+void tripwire_turn_end(struct door *d)
+{
+        struct tripwire *t = d->trip;
+
+        if (!t)
+                return;
+        control_cut(d, REASON_COMPROMISED);
+        d->trip = NULL;
+        if (t->told)
+                control_tell(d, t->told);
+        free(t);
+}
+
+/* --- heads --- */
+
+struct look {
+        struct exchange *x;
+        struct sighting s;
+        size_t own;
+        struct account *whose;
+        enum reason reason;
+};
+
+/* Every placeholder in a text; how many are at home. */
+static size_t look_at(struct look *l, const char *field, struct slice name, struct slice text)
+{
+        struct door *d = l->x->door;
+        struct scan_hit hit;
+        size_t own = 0;
+
+        l->s.field = field;
+        l->s.name = name;
+        while (l->reason == REASON_NONE && text.n && scan_text(d->tokens, text, &hit)) {
+                struct account *a = accounts_by_number(d, hit.number);
+
+                if (!tripwire_at_home(d, a, &l->s)) {
+                        l->reason = tripwire_off(d, &l->s, &hit);
+                        return own;
+                }
+                l->whose = a;
+                own++;
+                text = slice_skip(text, hit.at + hit.n);
+        }
+        return own;
+}
+
+/* Basic credentials are looked at decoded as well: a second coding may stand inside. What is seen twice counts once. */
+static size_t look_at_basic(struct look *l, const struct header *h)
+{
+        uint8_t store[BASIC_BYTES_MAX];
+        struct slice rest = h->value, user, password;
+        ptrdiff_t blank = slice_find(rest, ' ');
+
+        if (blank < 0 || !slice_iis(slice_first(rest, (size_t)blank), "basic") || !basic_decode(slice_skip(rest, (size_t)blank + 1), store, &user, &password))
+                return 0;
+        return look_at(l, "header", h->name, user) + look_at(l, "header", h->name, password);
+}
+
+static void look_at_headers(struct look *l, const char *field, const struct headers *headers)
+{
+        for (size_t i = 0; i < headers->n && l->reason == REASON_NONE; i++) {
+                const struct header *h = &headers->at[i];
+                size_t raw = look_at(l, field, h->name, h->value), decoded = 0;
+
+                if (slice_is(h->name, "authorization") || slice_is(h->name, "proxy-authorization"))
+                        decoded = look_at_basic(l, h);
+                l->own += raw > decoded ? raw : decoded;
+                l->own += look_at(l, field, SLICE_LIT("name"), h->name);
+        }
+}
+
+static struct look look_begin(struct exchange *x)
+{
+        return (struct look){ .x = x, .s = { .to = &x->to, .via = x->req ? &x->verdict.via : NULL, .req = x->req, .flow = x->id } };
+}
+
+enum reason tripwire_head(struct exchange *x, size_t *own, struct account **whose)
+{
+        struct look l = look_begin(x);
+        const struct request *r = x->req;
+
+        *own = 0;
+        *whose = NULL;
+        if (!x->door->tokens)
+                return REASON_NONE;
+        if (tripwire_name(x->door, x->to.name, x->to.port, x->id, "sni"))
+                return REASON_TRIPWIRE;
+        l.own += look_at(&l, "header", SLICE_LIT(":method"), r->method);
+        l.own += look_at(&l, "path", SLICE_EMPTY, r->target.path);
+        l.own += look_at(&l, "query", SLICE_EMPTY, r->target.query);
+        l.own += look_at(&l, "header", SLICE_LIT("upgrade"), r->protocol);
+        look_at_headers(&l, "header", &r->headers);
+        *own = l.own;
+        *whose = l.whose;
+        return l.reason;
+}
+
+enum reason tripwire_trailers(struct exchange *x, const struct headers *h)
+{
+        struct look l = look_begin(x);
+
+        if (!x->door->tokens || !h)
+                return REASON_NONE;
+        look_at_headers(&l, "trailer", h);
+        return l.reason == REASON_NONE && l.own ? REASON_WRONG_FIELD : l.reason;
+}
+
+bool tripwire_name(struct door *d, struct slice name, uint16_t port, uint64_t flow, const char *field)
+{
+        struct authority to = { .name = name, .port = port };
+        struct sighting s = { .to = &to, .flow = flow, .field = field };
+        struct scan_hit hit;
+
+        if (!d->tokens || !name.n || !scan_name(d->tokens, name, &hit))
+                return false;
+        (void)tripwire_off(d, &s, &hit);
+        return true;
+}
+
+/* --- streams --- */
+
+enum reason tripwire_datagram(struct exchange *x, struct slice s)
+{
+        struct look l = look_begin(x);
+
+        if (!x->door->tokens)
+                return REASON_NONE;
+        l.own = look_at(&l, x->kind == EXCHANGE_ICMP ? "icmp" : "udp", SLICE_EMPTY, s);
+        return l.reason == REASON_NONE && l.own ? REASON_WRONG_FIELD : l.reason;
+}
+
+static bool declares(const struct binding *b, enum account_slot slot)
+{
+        for (size_t i = 0; b && i < b->field_count; i++)
+                if (b->fields[i].slot == slot)
+                        return true;
+        return false;
+}
+
+/* At home, in a stream: only where it is declared, as it is, once. */
+static enum reason judge_own(struct exchange *x, const struct account *a, const struct stream_place *p, const struct scan_hit *hit)
+{
+        if (a != x->account || !p->as_it_is || hit->view != VIEW_PLAIN || !declares(accounts_binding(a), p->slot))
+                return REASON_WRONG_FIELD;
+        if (!x->https)
+                return REASON_ACCOUNT_CLEARTEXT;
+        return x->own_used ? REASON_PLACEHOLDER_TWICE : REASON_NONE;
+}
+
+enum hit_answer tripwire_stream(struct exchange *x, const struct stream_place *p, const struct scan_hit *hit, enum reason *reason)
+{
+        struct door *d = x->door;
+        struct account *a = accounts_by_number(d, hit->number);
+        struct look l = look_begin(x);
+        bool home = tripwire_at_home(d, a, &l.s);
+
+        l.s.field = p->field;
+        *reason = home ? judge_own(x, a, p, hit) : REASON_TRIPWIRE;
+        if (*reason == REASON_NONE) {
+                x->own_used = true;
+                return HIT_PASS;
+        }
+        if (p->as_it_is && hit->in_json_string && hit->view == VIEW_PLAIN && x->req && policy_is_model_host(d->policy, x->to.name)) {
+                events_account(x, a, NULL, "redacted", slice_str(p->field));
+                return HIT_REDACT;
+        }
+        if (!home)
+                *reason = tripwire_off(d, &l.s, hit);
+        return HIT_REFUSE;
+}
+
+void tripwire_redact(uint8_t *hit, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                uint8_t c = ascii_lower(hit[i]);
+
+                if (c == '\\') /* a line break may stand in it, as JSON spells it: it stays */
+                        i++;
+                else if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z'))
+                        hit[i] = 'x';
+        }
+}
+
+const char *tripwire_engine(enum reason r)
+{
+        switch ((int)r) {
+        case REASON_TRIPWIRE:
+                return "Tripwire";
+        case REASON_FOREIGN_ACCOUNT:
+        case REASON_WRONG_FIELD:
+        case REASON_PLACEHOLDER_TWICE:
+        case REASON_ACCOUNT_CLEARTEXT:
+        case REASON_ACCOUNT_UPGRADE:
+        case REASON_NOT_ANONYMOUS:
+        case REASON_VAULT_LOCKED:
+        case REASON_NO_SECRET:
+                return "Credential";
+        default:
+                return NULL;
+        }
+}
