@@ -33,6 +33,10 @@ static void taken(void **state)
                   REQUEST_EXEC },
                 { "{\"op\":\"rules.set\",\"id\":4,\"workspace\":\"a\",\"base_generation\":0,\"fds\":[\"text\"]}", 1, REQUEST_RULES_SET },
                 { "{\"op\":\"stop\"}", 0, REQUEST_STOP },
+                { "{\"op\":\"secret.give\",\"credential\":\"forge\",\"fds\":[\"secret\"]}", 1, REQUEST_SECRET_GIVE },
+                { "{\"op\":\"vault.create\",\"root\":{},\"fds\":[\"key\"]}", 1, REQUEST_VAULT_CREATE },
+                { "{\"op\":\"approvals.allow\",\"approval\":7,\"for\":\"once\",\"seen\":2}", 0, REQUEST_APPROVALS_ALLOW },
+                { "{\"op\":\"thaw\",\"workspace\":\"a\",\"continue\":true}", 0, REQUEST_THAW },
         };
 
         (void)state;
@@ -81,6 +85,16 @@ static void refused(void **state)
                 { "{\"op\":\"rules.set\",\"id\":1,\"workspace\":\"a\",\"fds\":[\"text\"]}", 0 },
                 { "{\"op\":\"rules.set\",\"id\":1,\"workspace\":\"a\",\"fds\":[\"other\"]}", 1 },
                 { "{\"op\":\"workspace.new\",\"id\":1,\"fds\":[\"text\"]}", 1 },
+                { "{\"op\":\"secret.give\",\"credential\":\"forge\",\"fds\":[\"text\"]}", 1 },
+                { "{\"op\":\"secret.give\",\"credential\":\"../x\",\"fds\":[\"secret\"]}", 1 },
+                { "{\"op\":\"vault.create\",\"fds\":[\"key\"]}", 1 },
+                { "{\"op\":\"vault.create\",\"root\":[],\"fds\":[\"key\"]}", 1 },
+                { "{\"op\":\"vault.unlock\"}", 0 },
+                { "{\"op\":\"approvals.allow\",\"for\":\"once\"}", 0 },
+                { "{\"op\":\"approvals.allow\",\"approval\":-1,\"for\":\"once\"}", 0 },
+                { "{\"op\":\"approvals.allow\",\"approval\":1}", 0 },
+                { "{\"op\":\"approvals.deny\",\"approval\":\"1\"}", 0 },
+                { "{\"op\":\"thaw\",\"workspace\":\"a\",\"continue\":1}", 0 },
         };
 
         (void)state;
