@@ -41,8 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 if (request_parse(&r, &msg, &err) == 0)
                         check(&r, &msg);
                 else
-                        HOLDS(err.fd[0] && r.text == -1);
-                answer = request_error(r.id, REQUEST_E_USAGE, err.fd);
+                        HOLDS(err.text[0] && r.fd == -1);
+                answer = request_error(r.id, REQUEST_E_USAGE, err.text);
                 HOLDS(answer);
                 json_decref(answer);
         }
