@@ -28,15 +28,6 @@ static uint32_t halves(const struct byte_set *s)
         return h;
 }
 
-static uint32_t halves_of_bucket(const struct find *f, unsigned bucket, size_t at)
-{
-        uint32_t h = 0;
-
-        for (unsigned i = 0; i < 16; i++)
-                h |= (uint32_t)(f->low[bucket / 8][at][i] >> bucket % 8 & 1) << i | (uint32_t)(f->high[bucket / 8][at][i] >> bucket % 8 & 1) << (16 + i);
-        return h;
-}
-
 static uint32_t combinations(uint32_t h) { return (uint32_t)(__builtin_popcount(h & 0xffff) * __builtin_popcount(h >> 16)); }
 
 /* How many triples of bytes more the bucket lets through when a shape of these halves is in it. */
@@ -45,20 +36,18 @@ static uint32_t cost(const struct find *f, unsigned bucket, const uint32_t shape
         uint32_t before = 1, after = 1;
 
         for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
-                uint32_t h = halves_of_bucket(f, bucket, at);
+                uint32_t h = f->halves[bucket][at];
                 before *= combinations(h);
                 after *= combinations(h | shape[at]);
         }
         return after - before;
 }
 
-static unsigned cheapest(const struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES])
+static unsigned cheapest(const struct find *f, const uint32_t h[FIND_SHAPE_BYTES])
 {
-        uint32_t h[FIND_SHAPE_BYTES], least = UINT32_MAX;
+        uint32_t least = UINT32_MAX;
         unsigned bucket = 0;
 
-        for (size_t at = 0; at < FIND_SHAPE_BYTES; at++)
-                h[at] = halves(&shape[at]);
         for (unsigned b = 0; b < FIND_BUCKETS && least; b++) {
                 uint32_t c = cost(f, b, h);
                 if (c < least) {
@@ -71,10 +60,16 @@ static unsigned cheapest(const struct find *f, const struct byte_set shape[FIND_
 
 void find_add(struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES])
 {
-        unsigned bucket = cheapest(f, shape);
-        uint8_t bit = (uint8_t)(1u << bucket % 8);
+        uint32_t h[FIND_SHAPE_BYTES];
+        unsigned bucket;
+        uint8_t bit;
 
+        for (size_t at = 0; at < FIND_SHAPE_BYTES; at++)
+                h[at] = halves(&shape[at]);
+        bucket = cheapest(f, h);
+        bit = (uint8_t)(1u << bucket % 8);
         for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
+                f->halves[bucket][at] |= h[at];
                 for (unsigned c = 0; c < 256; c++) {
                         if (!byte_set_has(&shape[at], (uint8_t)c))
                                 continue;

@@ -20,6 +20,7 @@ void byte_set_add_all(struct byte_set *s);
 struct find {
         uint8_t low[FIND_GROUPS][FIND_SHAPE_BYTES][16], high[FIND_GROUPS][FIND_SHAPE_BYTES][16];
         uint32_t exact[FIND_SHAPE_BYTES][256]; /* a bit for each bucket */
+        uint32_t halves[FIND_BUCKETS][FIND_SHAPE_BYTES]; /* what a bucket's bytes have as low halves (16 bits) and as high ones (16 more) */
 };
 
 void find_init(struct find *f);

@@ -102,24 +102,28 @@ static void find_add_spelt(struct find *f, const struct byte_set shape[FIND_SHAP
         find_add(f, shape);
 }
 
-/* Shapes that begin with an escape of c; also percent-encoded twice, and JSON's backslash percent-encoded. */
-static void find_add_escape(struct find *f, uint8_t c)
+/* Shapes that begin with an escape of one of these characters; also percent-encoded twice, and JSON's backslash percent-encoded. */
+static void find_add_escapes(struct find *f, const struct byte_set *chars)
 {
         static const char hex[] = "0123456789abcdef0123456789ABCDEF";
         static const char shorts[][2] = { "\nn", "\rr", "\tt", "\bb", "\ff", "//", "\"\"", "\\\\" };
         struct byte_set high = set_of("25"), low = set_of("5cC"), behind = set_of("u"), behind_many, any;
 
-        for (unsigned upper = 0; upper < 32; upper += 16) {
-                byte_set_add(&high, (uint8_t)hex[upper + (c >> 4)]);
-                byte_set_add(&low, (uint8_t)hex[upper + (c & 15)]);
+        for (unsigned c = 0; c < 256; c++) {
+                if (!byte_set_has(chars, (uint8_t)c))
+                        continue;
+                for (unsigned upper = 0; upper < 32; upper += 16) {
+                        byte_set_add(&high, (uint8_t)hex[upper + (c >> 4)]);
+                        byte_set_add(&low, (uint8_t)hex[upper + (c & 15)]);
+                }
         }
-        byte_set_add_all(&any);
         for (size_t i = 0; i < sizeof(shorts) / sizeof(shorts[0]); i++)
-                if ((uint8_t)shorts[i][0] == c)
+                if (byte_set_has(chars, (uint8_t)shorts[i][0]))
                         byte_set_add(&behind, (uint8_t)shorts[i][1]);
-        find_add(f, (struct byte_set[]){ set_of("%"), high, low });
+        byte_set_add_all(&any);
         behind_many = behind;
         byte_set_add(&behind_many, '\\');
+        find_add(f, (struct byte_set[]){ set_of("%"), high, low });
         find_add(f, (struct byte_set[]){ set_of("\\"), behind, any });
         find_add(f, (struct byte_set[]){ set_of("\\"), set_of("\\"), behind_many }); /* JSON in JSON: all of its backslashes belong to it */
 }
@@ -146,14 +150,12 @@ static void find_add_secret(struct find *f, struct slice s)
         for (size_t i = 0; i < FIND_SHAPE_BYTES; i++)
                 byte_set_add(&shape[i], s.p[i]);
         find_add_spelt(f, shape, escaped_any);
-        find_add_escape(f, s.p[0]);
+        find_add_escapes(f, &shape[0]);
         for (size_t alignment = 0; alignment < ALIGNMENTS; alignment++) {
                 for (size_t i = 0; i < FIND_SHAPE_BYTES; i++)
                         shape[i] = digit_set(s, alignment, i);
                 find_add_spelt(f, shape, escaped_digit);
-                for (unsigned c = 0; c < 128; c++)
-                        if (byte_set_has(&shape[0], (uint8_t)c))
-                                find_add_escape(f, (uint8_t)c);
+                find_add_escapes(f, &shape[0]);
         }
 }
 

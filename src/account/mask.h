@@ -2,6 +2,9 @@
  * alphabets, three alignments), percent-encoded (any subset of its characters, either case), JSON-escaped (\uXXXX, \/ , any subset). Streaming: the same
  * result however the bytes are cut. Pure; held by outer doors for accounts only.
  *
+ * Line breaks inside base64 are seen through (not within its first three characters); all backslashes of JSON in JSON are. A stream may keep back a last character or two
+ * that could begin a secret: where a peer waits for each message (WebSocket), end the message with `last` and begin anew.
+ *
  * It guards against echoes, not against an origin that transforms on purpose. What stands in base64 is replaced at the same length, so that what surrounds it
  * still decodes. Secrets shorter than MASK_SECRET_BYTES_MIN are not looked for (they would be found everywhere): secret_problem refuses them. */
 #ifndef BROME_ACCOUNT_MASK_H

@@ -517,6 +517,14 @@ struct step {
         struct decision d;
 };
 
+/* A position of a text that begins at `base` of the held bytes; 0 when it was given on. */
+static size_t held_position(ptrdiff_t base, size_t at)
+{
+        ptrdiff_t here = base + (ptrdiff_t)at;
+
+        return here < 0 ? 0 : (size_t)here;
+}
+
 /* Positions [from, to) of `text`, which begins at position `base` of the held bytes. */
 static void step_over(const struct token_set *set, struct slice text, ptrdiff_t base, size_t from, size_t to, bool last, struct step *st)
 {
@@ -530,9 +538,10 @@ static void step_over(const struct token_set *set, struct slice text, ptrdiff_t 
                 if (answer == ANSWER_NO)
                         continue;
                 if (stop != NOWHERE) {
-                        assert(base + (ptrdiff_t)stop >= 0); /* SECURITY: what was given on holds no part of a random part */
-                        if ((size_t)(base + (ptrdiff_t)stop) < st->clear)
-                                st->clear = (size_t)(base + (ptrdiff_t)stop);
+                        /* What was given on holds no part of a random part, unless the set has got a placeholder since: then all that is held stays. */
+                        size_t begin = held_position(base, stop);
+                        if (begin < st->clear)
+                                st->clear = begin;
                 }
                 if (answer == ANSWER_MORE && !st->waits) {
                         st->waits = true;
@@ -603,9 +612,10 @@ size_t scan_step(struct scan *s, struct slice held, bool last, bool *found, stru
         /* The first position decides: a later hit is told when those before it are decided. */
         *found = st.found && !st.waits;
         if (*found) {
-                size_t at = (size_t)((st.hit < 0 ? s->next : 0) + (ptrdiff_t)st.d.at);
+                ptrdiff_t base = st.hit < 0 ? s->next : 0;
+                size_t at = held_position(base, st.d.at), end = held_position(base, st.d.end);
                 bool json = st.d.view == VIEW_PLAIN && (s->first == '{' || s->first == '[');
-                *hit = (struct scan_hit){ .at = at, .n = st.d.end - st.d.at, .number = st.d.number, .view = st.d.view, .in_json_string = json };
+                *hit = (struct scan_hit){ .at = at, .n = end - at, .number = st.d.number, .view = st.d.view, .in_json_string = json };
         }
         keep_back(s, held, next, st.clear);
         return st.clear;

@@ -2,7 +2,9 @@
  *
  * The one idea: every placeholder has the marker `brm` in it, so one pass looks for the marker in all its spellings (as it is in any case, base64 at three
  * alignments in both alphabets, hex), however many placeholders there are; at a candidate the bytes are decoded and compared with the set. Percent-encoding (once, twice),
- * JSON escapes and line breaks inside long encoded runs are seen through.
+ * JSON escapes (also of JSON in JSON) and line breaks inside long encoded runs are seen through: LF, CRLF with indentation, JSON's and percent's, quoted-printable's.
+ * Two codings deep: percent or JSON of base64 and of hex, base64 of base64 and of hex, hex of base64 and of hex (the inner one without line breaks in its marker). Base64 of
+ * percent is found when the encoder left letters and digits alone. Not seen: three deep, base32, UTF-16, ciphers, compression (the caller decodes: wire/coding.h).
  * The promise: no byte of a placeholder's random part is ever `clear` before it is certain that it belongs to none. */
 #ifndef BROME_ACCOUNT_SCAN_H
 #define BROME_ACCOUNT_SCAN_H
@@ -43,6 +45,7 @@ struct scan_hit {
         bool in_json_string; /* it stands plainly inside a JSON string (the stream begins as JSON), so that overwriting it at the same length keeps the text valid */
 };
 
+/* A stream; the set may grow meanwhile. */
 void scan_begin(struct scan *s, const struct token_set *set);
 /* held: all bytes of the stream that were not given on yet, oldest first. Returns how many of them are clear, from the first on; they must be dropped from `held` before the next call
  * (scan_drop). `last`: nothing follows. With a hit, *found is true, the first hit in *hit, and clear ends before it. */

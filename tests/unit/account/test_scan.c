@@ -249,6 +249,43 @@ static void test_overwrite(void **state)
         buf_fini(&text);
 }
 
+/* A placeholder that is minted while its marker is under way. */
+static void test_grows(void **state)
+{
+        char token[PLACEHOLDER_BYTES_MAX + 1];
+        struct token_set *whole = set;
+
+        (void)state;
+        for (size_t row = 0; row < SPELLING_ROWS; row++)
+                for (size_t cut = 0; cut < 40; cut++) {
+                        struct buf text;
+                        struct scan s;
+                        struct scan_hit hit;
+                        bool found = false;
+                        size_t clear;
+                        buf_init(&text, 0);
+                        spelt_token(1, token); /* its random part begins at the marker, that of the others later */
+                        spell(&spelling_rows[row], &text, slice_str(token), (struct spelling_how){ .which = UINT32_MAX });
+                        set = token_set_new();
+                        spelt_token(0, token);
+                        assert_int_equal(token_set_add(set, slice_str(token), 0), 0);
+                        scan_begin(&s, set);
+                        clear = scan_step(&s, slice_first(buf_slice(&text), cut), false, &found, &hit);
+                        assert_false(found);
+                        scan_drop(&s, clear);
+                        spelt_token(1, token);
+                        assert_int_equal(token_set_add(set, slice_str(token), 1), 0);
+                        for (size_t end = cut; end <= buf_len(&text) && !found; end++) {
+                                size_t more = scan_step(&s, slice_of(buf_slice(&text).p + clear, end - clear), end == buf_len(&text), &found, &hit);
+                                scan_drop(&s, more);
+                                clear += more;
+                        }
+                        token_set_free(set);
+                        buf_fini(&text);
+                }
+        set = whole;
+}
+
 static void test_names(void **state)
 {
         char token[PLACEHOLDER_BYTES_MAX + 1];
@@ -303,7 +340,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_spellings), cmocka_unit_test(test_subsets),   cmocka_unit_test(test_lines), cmocka_unit_test(test_benign),
-                cmocka_unit_test(test_cut_short), cmocka_unit_test(test_overwrite), cmocka_unit_test(test_names), cmocka_unit_test(test_set),
+                cmocka_unit_test(test_cut_short), cmocka_unit_test(test_overwrite), cmocka_unit_test(test_names), cmocka_unit_test(test_grows), cmocka_unit_test(test_set),
         };
         int rc;
 
