@@ -55,7 +55,7 @@ static bool fill(struct buf *text, struct slice in, uint8_t token, uint8_t how)
         bool some = false;
 
         spelt_token(token % SPELT_TOKENS, placeholder);
-        for (size_t i = 0; i < in.n && buf_len(text) < 16384; i++) {
+        for (size_t i = 0; i < in.n && buf_len(text) < 3000; i++) {
                 if (in.p[i] >= 1 && in.p[i] <= SPELLING_ROWS) {
                         const struct spelling_row *row = &spelling_rows[in.p[i] - 1];
                         struct spelling_how spelt = { .which = how * 0x01010101u, .line = how >> 3, .between = breaks[how & 3] };

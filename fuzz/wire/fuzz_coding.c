@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         buf_init(&whole, 0);
         buf_init(&part, 0);
         status = decode(list, count, in, in.n + 1, 65536, &whole, &why);
-        status_part = decode(list, count, in, cuts % 16 + 1, cuts / 16 * 97 + 1, &part, &why_part);
+        status_part = decode(list, count, in, cuts % 16u + 1, cuts / 16u * 97 + 1, &part, &why_part);
         if (status != CODING_OUT && status_part != CODING_OUT) { /* neither was too much for us */
                 HOLDS(status == status_part);
                 HOLDS(status == CODING_BAD || slice_eq(buf_slice(&whole), buf_slice(&part)));
