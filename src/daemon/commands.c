@@ -151,6 +151,8 @@ static void do_open(struct daemon *d, const struct request *r, struct chan_msg *
                 return;
         if (ws->state == WS_COMPROMISED_REST) {
                 reply_error(d, reply, REQUEST_E_STATE, "the workspace is compromised, and nothing of it starts until you decide; 'brome alerts' says how");
+                if (ws->origin == WS_THROW_AWAY)
+                        workspace_remove(ws);
                 return;
         }
         if (workspace_busy(ws)) {

@@ -23,7 +23,7 @@ enum {
 };
 
 /* A folder that was not there. */
-static int make_folder(const struct workspace *ws, char out[PATH_MAX], struct err *err)
+static int make_folder(const struct daemon *d, const char *name, char out[PATH_MAX], struct err *err)
 {
         char stamp[32];
         time_t now = time(NULL);
@@ -32,12 +32,12 @@ static int make_folder(const struct workspace *ws, char out[PATH_MAX], struct er
 
         if (!gmtime_r(&now, &t) || strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &t) == 0)
                 snprintf(stamp, sizeof(stamp), "%lld", (long long)now);
-        if (snprintf(out, PATH_MAX, "%s/evidence", ws->daemon->paths.state) >= PATH_MAX - 128)
+        if (snprintf(out, PATH_MAX, "%s/evidence", d->paths.state) >= PATH_MAX - 128)
                 return err_set(err, "the state folder is too long a path");
         if (fd_mkdirs(out, 0700, err) < 0)
                 return -1;
         for (unsigned i = 0; i < 1000; i++) {
-                n = snprintf(out, PATH_MAX, i ? "%s/evidence/%s-%s.%u" : "%s/evidence/%s-%s", ws->daemon->paths.state, ws->name, stamp, i);
+                n = snprintf(out, PATH_MAX, i ? "%s/evidence/%s-%s.%u" : "%s/evidence/%s-%s", d->paths.state, name, stamp, i);
                 if (n >= PATH_MAX - 64)
                         break;
                 if (mkdir(out, 0700) == 0)
@@ -132,13 +132,13 @@ static int write_readme(const struct workspace *ws, uint64_t session, bool moved
 }
 
 /* The folder is renamed as a whole: what the guest wrote stays with its owners, times and modes. The key of its CA is nobody's evidence. */
-static int move_folder(const struct workspace *ws, const char *folder, struct err *err)
+static int move_folder(const char *from, const char *folder, struct err *err)
 {
         char to[PATH_MAX], key[PATH_MAX];
 
         snprintf(to, sizeof(to), "%.*s/workspace", PATH_MAX - 64, folder);
-        if (rename(ws->folder, to) < 0)
-                return err_sys(err, errno, "%s", ws->folder);
+        if (rename(from, to) < 0)
+                return err_sys(err, errno, "%s", from);
         snprintf(key, sizeof(key), "%.*s/ca.key", PATH_MAX - 64, to);
         if (unlink(key) < 0 && errno != ENOENT)
                 log_error("%s: %s", key, strerror(errno));
@@ -148,12 +148,28 @@ static int move_folder(const struct workspace *ws, const char *folder, struct er
 int evidence_save(struct workspace *ws, uint64_t session, json_t *processes, bool keep_folder, char out[PATH_MAX], struct err *err)
 {
         json_t *alerts = alerts_list(ws->daemon->alerts, ws->name, true);
-        int rc = make_folder(ws, out, err);
+        int rc = make_folder(ws->daemon, ws->name, out, err);
 
         if (rc == 0 &&
             (write_json(out, "alerts.json", alerts, err) < 0 || write_rules(ws, out, err) < 0 || write_journal(ws, session, out, err) < 0 ||
-             write_processes(processes, out, err) < 0 || write_readme(ws, session, keep_folder, out, err) < 0 || (keep_folder && move_folder(ws, out, err) < 0)))
+             write_processes(processes, out, err) < 0 || write_readme(ws, session, keep_folder, out, err) < 0 || (keep_folder && move_folder(ws->folder, out, err) < 0)))
                 rc = -1;
         json_decref(alerts);
         return rc;
+}
+
+void evidence_left_over(struct daemon *d, const char *name)
+{
+        char folder[PATH_MAX], from[PATH_MAX];
+        json_t *alerts = alerts_list(d->alerts, name, true);
+        struct err err = ERR_INIT;
+
+        snprintf(from, sizeof(from), "%.*s/workspaces/%s", PATH_MAX - 128, d->paths.state, name);
+        if (make_folder(d, name, folder, &err) < 0 || write_json(folder, "alerts.json", alerts, &err) < 0 || move_folder(from, folder, &err) < 0) {
+                log_error("workspace %s: it was compromised, and its evidence could not be put aside: %s", name, err.text);
+        } else {
+                log_info("workspace %s: it was compromised when bromed was killed; the evidence is in %s", name, folder);
+                alerts_decide(d->alerts, name, "stopped");
+        }
+        json_decref(alerts);
 }

@@ -9,4 +9,7 @@
 int evidence_save(struct workspace *ws, uint64_t session, json_t *processes, bool keep_folder, char out[PATH_MAX], struct err *err)
         __attribute__((warn_unused_result));
 
+/* The folder of a compromised workspace that nobody can decide about any more (a throw-away one, of a bromed that was killed) becomes evidence. */
+void evidence_left_over(struct daemon *d, const char *name);
+
 #endif

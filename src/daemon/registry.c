@@ -3,7 +3,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/bounds.h"
+#include "daemon/evidence.h"
 #include "daemon/record.h"
+#include "daemon/secrets.h"
 #include "daemon/session.h"
 #include "daemon/spawn.h"
 #include "daemon/workspace.h"
@@ -63,6 +65,18 @@ static char *policy_text(const struct settings *s, const struct config_workspace
                 text = strndup((const char *)buf_slice(&out).p, buf_len(&out));
         buf_fini(&out);
         return text;
+}
+
+/* Credentials whose secret comes from another place now: their doors hold the old one. */
+static void forget_moved(struct daemon *d, const struct settings *before, const struct settings *after)
+{
+        for (size_t i = 0; i < config_credential_count(before->config); i++) {
+                const struct config_credential *old = config_credential_at(before->config, i), *now = config_credential(after->config, old->b.name);
+
+                if (now && now->source == old->source && slice_eq(now->value, old->value) && slice_eq(now->dir, old->dir))
+                        continue;
+                secrets_forget(d->secrets, old->b.name);
+        }
 }
 
 /* New settings for a known workspace; a session that runs gets other rules at once. Takes settings. */
@@ -202,6 +216,8 @@ int registry_load(struct daemon *d, struct diags *errors)
                 snprintf(d->settings_error, sizeof(d->settings_error), "%s", err.text);
                 return -1;
         }
+        if (d->settings)
+                forget_moved(d, d->settings, s);
         settings_drop(d->settings);
         d->settings = s;
         d->settings_generation++;
@@ -378,8 +394,11 @@ void registry_sweep_left_over(struct daemon *d)
                 if (unlinkat(dirfd(dir), mark, 0) == 0)
                         record_left_over(d, e->d_name);
                 snprintf(mark, sizeof(mark), "%s/" WORKSPACE_COMPROMISED_MARK, e->d_name);
-                if (faccessat(dirfd(dir), mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-                        continue; /* evidence: a person's to remove */
+                if (faccessat(dirfd(dir), mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+                        if (!workspace_find(d, e->d_name))
+                                evidence_left_over(d, e->d_name);
+                        continue;
+                }
                 snprintf(mark, sizeof(mark), "%s/" SESSION_THROW_AWAY_MARK, e->d_name);
                 if (faccessat(dirfd(dir), mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0 && registry_discard(d, e->d_name, &err) < 0)
                         log_error("%s", err.text);

@@ -173,6 +173,17 @@ int secrets_give(struct secrets *s, struct slice credential, struct slice secret
         return 0;
 }
 
+void secrets_forget(struct secrets *s, struct slice credential)
+{
+        struct given *g = given_find(s, credential);
+
+        if (g) {
+                secret_free(g->bytes, g->n);
+                *g = (struct given){ 0 };
+        }
+        s->changed(s->ctx, credential);
+}
+
 int secrets_put(struct secrets *s, struct slice name, struct slice secret, struct err *err)
 {
         if (!secrets_vault(s, err) || checked(&secret, err) < 0)

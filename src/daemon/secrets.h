@@ -40,6 +40,8 @@ int secrets_give(struct secrets *s, struct slice credential, struct slice secret
 /* The same for the vault. */
 int secrets_put(struct secrets *s, struct slice name, struct slice secret, struct err *err) __attribute__((warn_unused_result));
 int secrets_remove(struct secrets *s, struct slice name, struct err *err) __attribute__((warn_unused_result)); /* 1: not there */
+/* Its source is another one: what was brought is not its secret any more. */
+void secrets_forget(struct secrets *s, struct slice credential);
 int secrets_unlock(struct secrets *s, const uint8_t *key, struct err *err) __attribute__((warn_unused_result));
 void secrets_lock(struct secrets *s);
 

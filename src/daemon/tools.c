@@ -54,9 +54,36 @@ static void add(json_t *list, const char *folder)
         json_array_append_new(list, json_string(folder));
 }
 
+/* Somebody's home, or what everything of one user's is installed below: keys and brome's own files lie there too. */
+static bool too_wide(const char *prefix)
+{
+        const char *home = getenv("HOME");
+        char real[PATH_MAX], local[PATH_MAX + 8];
+
+        if (!home || !realpath(home, real))
+                return false;
+        snprintf(local, sizeof(local), "%s/.local", real);
+        return lies_in(local, prefix);
+}
+
+/* Below such a prefix: the folder of programs, and of what it leads to the package: PREFIX/lib/node_modules, PREFIX/share/NAME. */
+static void add_narrow(json_t *list, const char *prefix, const char *bin, const char *real)
+{
+        size_t n = strlen(prefix);
+        char package[PATH_MAX];
+        const char *end;
+
+        add(list, bin);
+        if (!lies_in(real, prefix) || lies_in(real, bin) || !(end = strchr(real + n + 1, '/')))
+                return;
+        end = strchrnul(end + 1, '/');
+        snprintf(package, sizeof(package), "%.*s", (int)(end - real), real);
+        add(list, package);
+}
+
 static void add_program(json_t *list, struct slice program, const char *path)
 {
-        char found[PATH_MAX], prefix[PATH_MAX], real[PATH_MAX];
+        char found[PATH_MAX], prefix[PATH_MAX], real[PATH_MAX], bin[PATH_MAX];
         const char *last;
 
         if (program.n == 0 || slice_find(program, '/') >= 0 || !find(found, program, path) || !realpath(found, real))
@@ -64,11 +91,15 @@ static void add_program(json_t *list, struct slice program, const char *path)
         up(found);
         if (!realpath(found, prefix)) /* the folder itself may be a link */
                 return;
+        snprintf(bin, sizeof(bin), "%s", prefix);
         last = strrchr(prefix, '/');
         if (last && strcmp(last, "/bin") == 0)
                 up(prefix);
-        add(list, prefix);
         up(real);
+        if (too_wide(prefix))
+                add_narrow(list, prefix, bin, real);
+        else
+                add(list, prefix);
         if (!lies_in(real, prefix))
                 add(list, real);
 }

@@ -517,6 +517,42 @@ def test_trip_of_a_throw_away():
         assert c.ok("alerts", all=True)["alerts"][0]["decision"] == "stopped"
 
 
+def test_throw_away_of_a_killed_bromed():
+    with Home(CONF.split("workspace t1")[0]).up() as h:
+        block = "workspace tmp" + CONF.split("workspace t1")[1].split("workspace plain")[0]
+        c = h.client()
+        c.ok("session.open", block, rm=True)
+        trip(h)
+        until(lambda: state(h.client(), "tmp")["state"] == "compromised")
+        h.daemon.kill()
+        h.daemon.wait()
+        h.up()
+        c = h.client()
+        (folder,) = os.listdir(f"{h.state}/evidence")
+        assert sorted(os.listdir(f"{h.state}/evidence/{folder}")) == ["alerts.json", "workspace"] and not os.path.exists(f"{h.state}/workspaces/tmp")
+        assert c.ok("alerts", all=True)["alerts"][0]["decision"] == "stopped"
+        c.ok("session.open", block, rm=True)
+
+
+def test_reload_moves_a_secret():
+    """A credential whose secret lies elsewhere now: what was brought is no longer it, and its door ends."""
+    with up() as h:
+        c = opened(h)
+        door(h)
+        pid = heard(h, "outer", "start", account="forge")["pid"]
+        h.write(h.conf, CONF.replace("ask before use }", "ask before use  }"))
+        c.ok("reload")
+        assert alive(pid)
+        h.write(h.conf, CONF.replace('"/nowhere/forge"', '"/nowhere/other"'))
+        c.ok("reload")
+        until(lambda: not alive(pid))
+        order(h, "inner", op="account", account="forge")
+        assert heard(h, "inner", "no-link", account="forge")["reason"] == "no-secret"
+        give(c)
+        door(h, n=2)
+        c.ok("session.close", workspace="t1")
+
+
 def test_trip_while_frozen_and_twice():
     with up() as h:
         c = opened(h)
