@@ -72,7 +72,8 @@ struct npm_name {
         bool encoded; /* the separator was %2F */
 };
 
-/* [@scope/]name, the separator as it is or encoded: the doors judge both readings. */
+/* [@scope/]name, the separator as it is or encoded: the doors judge both readings. New names are in lower case; old packages (JSONStream) are
+ * not, and stand in dependencies. No scope is that old. */
 static bool npm_name(struct slice *s, struct npm_name *out)
 {
         const uint8_t *start = s->p;
@@ -86,7 +87,7 @@ static bool npm_name(struct slice *s, struct npm_name *out)
                         return false;
                 out->scope = slice_of(start, (size_t)(s->p - start));
         }
-        out->name = eat_run(s, false, "._-");
+        out->name = eat_run(s, true, "._-");
         return out->name.n && out->scope.n + out->name.n <= NPM_NAME_BYTES;
 }
 

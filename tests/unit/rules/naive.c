@@ -176,7 +176,8 @@ bool naive_glob(struct slice pat, struct slice s, bool sure)
 }
 
 /* The profiles as regular expressions (POSIX extended, with a back reference). */
-#define NAME "[a-z0-9][a-z0-9._-]*"
+#define SCOPE "[a-z0-9][a-z0-9._-]*"
+#define NAME "[A-Za-z0-9][A-Za-z0-9._-]*"
 #define NUMBER "(0|[1-9][0-9]{0,15})"
 #define TAIL "[0-9A-Za-z][0-9A-Za-z.-]{0,63}"
 #define VERSION NUMBER "\\." NUMBER "\\." NUMBER "(-" TAIL ")?(\\+" TAIL ")?"
@@ -185,11 +186,11 @@ static const struct {
         enum policy_profile profile;
         const char *methods, *query, *path;
 } forms[] = {
-        { PROFILE_NPM, "GET HEAD", "", "^/(@" NAME "(/|%2[Ff]))?" NAME "$" },
-        { PROFILE_NPM, "GET", "", "^/(@" NAME "/)?(" NAME ")/-/(\\1)?\\2-" VERSION "\\.tgz$" },
+        { PROFILE_NPM, "GET HEAD", "", "^/(@" SCOPE "(/|%2[Ff]))?" NAME "$" },
+        { PROFILE_NPM, "GET", "", "^/(@" SCOPE "/)?(" NAME ")/-/(\\1)?\\2-" VERSION "\\.tgz$" },
         { PROFILE_NPM, "GET", "", "^/-/npm/v1/keys$" },
-        { PROFILE_NPM, "GET", "", "^/-/npm/v1/attestations/(@" NAME "(/|%2[Ff]))?" NAME "@" VERSION "$" },
-        { PROFILE_NPM, "GET", "", "^/-/package/(@" NAME "(/|%2[Ff]))?" NAME "/dist-tags$" },
+        { PROFILE_NPM, "GET", "", "^/-/npm/v1/attestations/(@" SCOPE "(/|%2[Ff]))?" NAME "@" VERSION "$" },
+        { PROFILE_NPM, "GET", "", "^/-/package/(@" SCOPE "(/|%2[Ff]))?" NAME "/dist-tags$" },
         { PROFILE_GIT, "GET", "service=git-upload-pack", "^" REPOSITORY "/info/refs$" },
         { PROFILE_GIT, "POST", "", "^" REPOSITORY "/git-upload-pack$" },
 };

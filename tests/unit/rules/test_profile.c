@@ -42,6 +42,10 @@ static void test_npm(void **state)
                 { "GET", "/left-pad/-/left-pad-1.3.0.tgz", NULL, false, true },
                 { "GET", "/@types/node/-/node-20.1.0-rc.1+b.2.tgz", NULL, false, true },
                 { "GET", "/@types/node/-/@types/node-20.1.0.tgz", NULL, false, true }, /* Artifactory's */
+                { "GET", "/JSONStream", NULL, false, true }, /* older than the rule of lower case */
+                { "GET", "/JSONStream/-/JSONStream-1.3.5.tgz", NULL, false, true },
+                { "GET", "/@types%2FJSONStream", NULL, false, true },
+                { "GET", "/-/package/JSONStream/dist-tags", NULL, false, true },
                 { "GET", "/-/npm/v1/keys", NULL, false, true },
                 { "GET", "/-/npm/v1/attestations/left-pad@1.3.0", NULL, false, true },
                 { "GET", "/-/npm/v1/attestations/@a%2Fb@1.3.0", NULL, false, true },
@@ -72,7 +76,10 @@ static void test_npm(void **state)
                 { "GET", "/-/npm/v1/tokens", NULL, false, false },
                 { "HEAD", "/-/npm/v1/keys", NULL, false, false },
                 /* Names and versions that are none. */
-                { "GET", "/Left-Pad", NULL, false, false },
+                { "GET", "/@Types/node", NULL, false, false },
+                { "GET", "/@Types%2Fnode", NULL, false, false },
+                { "GET", "/left-pad/-/Left-Pad-1.3.0.tgz", NULL, false, false },
+                { "GET", "/-/NPM/v1/keys", NULL, false, false },
                 { "GET", "/_users", NULL, false, false },
                 { "GET", "/.hidden", NULL, false, false },
                 { "GET", "/%6Ceft", NULL, false, false },
