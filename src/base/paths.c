@@ -69,6 +69,17 @@ static int own_folder(char *out, size_t size)
         return 0;
 }
 
+/* As the kernel names it: what is handed on, to programs that take no "..", is no detour over the folder of our programs. */
+static int settle(char path[PATH_MAX])
+{
+        char real[PATH_MAX];
+
+        if (access(path, R_OK) < 0 || !realpath(path, real))
+                return -1;
+        snprintf(path, PATH_MAX, "%s", real);
+        return 0;
+}
+
 int paths_data(char out[PATH_MAX], const char *name)
 {
         static const char *const tail[] = { "/../share/brome/", "/../../share/brome/" };
@@ -76,11 +87,11 @@ int paths_data(char out[PATH_MAX], const char *name)
         char exe[PATH_MAX - 256];
 
         if (fixed && *fixed) {
-                if (snprintf(out, PATH_MAX, "%s/%s", fixed, name) < PATH_MAX && access(out, R_OK) == 0)
+                if (snprintf(out, PATH_MAX, "%s/%s", fixed, name) < PATH_MAX && settle(out) == 0)
                         return 0;
         } else if (own_folder(exe, sizeof(exe)) == 0) {
                 for (size_t i = 0; i < sizeof(tail) / sizeof(tail[0]); i++)
-                        if (snprintf(out, PATH_MAX, "%s%s%s", exe, tail[i], name) < PATH_MAX && access(out, R_OK) == 0)
+                        if (snprintf(out, PATH_MAX, "%s%s%s", exe, tail[i], name) < PATH_MAX && settle(out) == 0)
                                 return 0;
         }
         out[0] = 0;
