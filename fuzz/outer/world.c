@@ -1,7 +1,11 @@
 /* See world.h. */
 #include "world.h"
+#include "outer/account.h"
+#include "outer/answer.h"
+#include "outer/consent.h"
 #include "outer/events.h"
 #include "outer/link.h"
+#include "outer/outgoing.h"
 #include "outer/relay.h"
 #include "wire/response.h"
 
@@ -123,6 +127,8 @@ static bool link_take(struct told *t)
         world->outer.held_bytes -= n;
         if (end)
                 ended(t);
+        if (ex->answer)
+                answer_room(ex);
         if (ex->ops)
                 ex->ops->room(ex);
         return true;
@@ -131,11 +137,38 @@ static bool link_take(struct told *t)
 /* --- events, pool, connection --- */
 
 void events_refusal(struct events *e, const struct exchange *ex, const struct addr *resolved, const char *detail) { (void)e, (void)ex, (void)resolved, (void)detail; }
+void events_used(struct events *e, const struct exchange *ex) { (void)e, (void)ex; }
 bool events_can_write(const struct events *e)
 {
         (void)e;
         return true;
 }
+
+bool consent_pass(struct exchange *ex) { return ex != NULL; }
+bool consent_holds(struct exchange *ex, const struct decision *d) { return ex != NULL && d != NULL; }
+
+/* ---- the account ---- */
+
+static struct account_mask masked = { .holders = 1 };
+
+struct slice account_name(const struct account *a) { return slice_of(a, 0); }
+struct slice account_minted_in(const struct account *a, const struct request *req) { return (void)a, (void)req, SLICE_EMPTY; }
+struct slice account_secret(const struct account *a, struct slice minted) { return (void)a, (void)minted, SLICE_EMPTY; }
+int account_keep(struct account *a, const struct minted *minted, size_t count) { return (void)a, (void)minted, (void)count, -1; }
+bool account_used(struct account *a, struct slice host) { return (void)a, (void)host, false; }
+struct account_mask *account_mask_hold(struct account *a)
+{
+        (void)a;
+        masked.holders++;
+        return &masked;
+}
+void account_mask_release(struct account_mask *m)
+{
+        if (m)
+                m->holders--;
+}
+
+/* ---- pool, connection ---- */
 
 void pool_open(struct pool *p, struct exchange *ex) { (void)p, (void)ex; }
 void relay_open(struct outer *o, struct exchange *ex) { (void)o, (void)ex; }
@@ -262,6 +295,7 @@ bool world_request(struct world *w, unsigned which)
         buf_init(&ex->up, 0);
         buf_init(&ex->down, 0);
         fill_request(ex, which);
+        HOLDS(outgoing_aim(ex) == 0);
         w->http.is_idle = false;
         w->http.active++;
         w->http.ops->take(&w->http, ex);
@@ -307,6 +341,7 @@ void world_close(struct world *w)
                 HOLDS(!t->ex->ops);
                 buf_fini(&t->ex->up);
                 buf_fini(&t->ex->down);
+                answer_free(t->ex->answer);
                 arena_fini(&t->ex->arena);
                 free(t->ex);
                 buf_fini(&t->log);

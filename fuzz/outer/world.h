@@ -1,4 +1,4 @@
-/* An outer door without sockets: conn.c, pool.c, link.c and events.c are replaced by what stands in world.c; exchange.c, h1.c, h2.c and what they use are
+/* An outer door without sockets: account.c, conn.c, consent.c, pool.c, link.c and events.c are replaced by what stands in world.c; exchange.c, answer.c, h1.c, h2.c and what they use are
  * the door's own. The origin is a slice of bytes; the link is a log for each exchange.
  *
  * What holds for every input is checked in world.c: at most one head, nothing after the end, no field of an answer that is the door's own or would not be

@@ -20,6 +20,7 @@ struct session_plan {
         const nghttp2_settings_entry *settings;
         size_t settings_n;
         int32_t window_bytes; /* of the connection */
+        bool wipe;            /* memory is overwritten before it is given back: secrets pass through */
 };
 
 /* Window updates are never automatic: whoever passes bytes on gives the window back. NULL: no memory. */

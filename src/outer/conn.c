@@ -512,6 +512,7 @@ struct conn *conn_new(struct outer *o, const struct conn_plan *plan, const struc
                 return NULL;
         }
         conn_aim(c, plan->to);
+        c->in.wipe = c->out.wipe = o->account != NULL;
         event_add(c->deadline, &deadline);
         turn_ask(o->turn, &c->flush);
         return c;

@@ -4,16 +4,26 @@
 #include "base/chan.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "outer/account.h"
+#include "outer/consent.h"
 #include "outer/events.h"
 #include "outer/link.h"
 #include "outer/pool.h"
 #include "outer/ruleset.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+struct waiting {
+        json_t *body;
+        struct waiting *next;
+};
+
 struct control {
         struct outer *outer;
-        struct event *readable;
+        struct event *readable, *writable;
+        struct waiting *first, *last; /* messages that bromed did not take yet */
+        size_t waiting;
         bool ready;
 };
 
@@ -54,8 +64,11 @@ int control_start(struct start *out, struct err *err)
         out->no_proxy = copy_member(&msg, "no_proxy");
         out->events_fd = named_fd(&msg, "events");
         out->link_fd = named_fd(&msg, "link");
+        out->secret_fd = named_fd(&msg, "secret");
         chan_msg_fini(&msg);
-        return out->events_fd >= 0 && out->link_fd >= 0 ? 0 : err_set(err, "start: descriptors are missing");
+        if (out->events_fd < 0 || out->link_fd < 0 || (out->account[0] && out->secret_fd < 0))
+                return err_set(err, "start: descriptors are missing");
+        return 0;
 }
 
 void control_start_fini(struct start *s)
@@ -73,10 +86,50 @@ static void control_end(struct control *c, const char *why)
         event_base_loopbreak(c->outer->base);
 }
 
-static void control_send(struct control *c, json_t *body)
+/* Sends what waits. */
+static void control_flush(struct control *c)
 {
-        if (chan_send(CONTROL_FD, body, NULL, 0) < 0)
-                control_end(c, "bromed does not read");
+        while (c->first) {
+                struct waiting *w = c->first;
+
+                if (chan_send(CONTROL_FD, json_incref(w->body), NULL, 0) < 0) {
+                        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
+                                event_add(c->writable, NULL);
+                        else
+                                control_end(c, "bromed is gone");
+                        return;
+                }
+                c->first = w->next;
+                if (!c->first)
+                        c->last = NULL;
+                c->waiting--;
+                json_decref(w->body);
+                free(w);
+        }
+}
+
+void control_say(struct control *c, json_t *body)
+{
+        struct waiting *w = body ? calloc(1, sizeof(*w)) : NULL;
+
+        if (!w || c->waiting >= CONTROL_QUEUE_MAX) {
+                json_decref(body);
+                free(w);
+                control_end(c, w ? "bromed does not read" : "out of memory");
+                return;
+        }
+        w->body = body;
+        *(c->last ? &c->last->next : &c->first) = w;
+        c->last = w;
+        c->waiting++;
+        control_flush(c);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+        (void)fd;
+        (void)what;
+        control_flush(arg);
 }
 
 /* --- policy --- */
@@ -92,9 +145,9 @@ static bool keeps_route(const struct exchange *ex, const struct swap *s)
 {
         bool http = ex->kind == KIND_HTTP || ex->kind == KIND_WEBSOCKET;
 
-        if (!s->before || (http && ex->state == EXCHANGE_WAITING))
+        if (!s->before || ex->state == EXCHANGE_HELD || (http && ex->state == EXCHANGE_WAITING))
                 return true;
-        return ruleset_keeps_route(s->before, s->after, &ex->req.authority, http && ex->req.scheme == SCHEME_HTTPS, ex->has_address ? &ex->address : NULL);
+        return ruleset_keeps_route(s->before, s->after, &ex->to.authority, http && ex->to.scheme == SCHEME_HTTPS, ex->has_address ? &ex->address : NULL);
 }
 
 static void reconsider(struct exchange *ex, void *ctx)
@@ -106,21 +159,17 @@ static void reconsider(struct exchange *ex, void *ctx)
                 return; /* not judged yet */
         exchange_judge(ex, ex->has_address ? &ex->address : NULL, &d);
         /* SECURITY: a connection that an old pin or an old CA vouched for carries nothing on, admitted though its request is. */
-        if (d.allow && keeps_route(ex, s)) {
+        if (d.allow && keeps_route(ex, s) && exchange_fits(ex, &d)) {
                 ex->decision = d;
+                if (ex->state == EXCHANGE_HELD)
+                        consent_renew(ex);
                 return;
         }
-        if (ex->state == EXCHANGE_DONE) {
-                /* The answer's rest still stands here: it is not forwarded any more. */
-                if (buf_len(&ex->down))
-                        link_reset(ex->outer->link, ex, reason_link_code(REASON_POLICY_CHANGED));
-                return;
+        if (ex->state != EXCHANGE_DONE) {
+                s->cut++;
+                ex->decision = d;
         }
-        s->cut++;
-        ex->decision = d;
-        ex->decision.reason = REASON_POLICY_CHANGED;
-        events_refusal(ex->outer->events, ex, ex->has_address ? &ex->address : NULL, reason_text(REASON_POLICY_CHANGED));
-        exchange_fail(ex, REASON_POLICY_CHANGED, "%s", reason_text(REASON_POLICY_CHANGED));
+        (void)exchange_cut(ex, REASON_POLICY_CHANGED, reason_text(REASON_POLICY_CHANGED));
 }
 
 /* In this order: new rules in force, then what they forbid cut, then said so. */
@@ -140,16 +189,44 @@ static void on_policy(struct control *c, struct chan_msg *msg)
                 return;
         }
         o->rules = fresh;
+        if (o->account && account_policy(o->account, fresh->policy) < 0) {
+                control_end(c, "out of memory");
+                return;
+        }
         tls_forget_sessions(o->tls);
         pool_renew(o->pool);
         link_each(o->link, reconsider, &swap);
         ruleset_free(swap.before);
-        control_send(c, json_pack("{s:s, s:I, s:I}", "op", "policy", "generation", (json_int_t)generation, "cut", (json_int_t)swap.cut));
+        control_say(c, json_pack("{s:s, s:I, s:I}", "op", "policy", "generation", (json_int_t)generation, "cut", (json_int_t)swap.cut));
         if (!c->ready) {
                 c->ready = true;
                 link_start(o->link);
-                control_send(c, json_pack("{s:s}", "op", "ready"));
+                control_say(c, json_pack("{s:s}", "op", "ready"));
         }
+}
+
+/* --- consent --- */
+
+static void on_consent(struct control *c, struct chan_msg *msg)
+{
+        long long id = chan_int(msg, "id", 0);
+
+        if (id <= 0 || !consent_answer(c->outer->consent, (uint64_t)id, chan_str(msg, "answer", ""), chan_int(msg, "ttl_ms", 0)))
+                control_end(c, "an answer to nothing");
+}
+
+static void on_revoke(struct control *c, struct chan_msg *msg)
+{
+        const char *what = chan_str(msg, "what", "");
+        long long port = chan_int(msg, "port", 0);
+        size_t cut;
+
+        if ((strcmp(what, "rule") != 0 && strcmp(what, "credential") != 0) || port < 0 || port > UINT16_MAX) {
+                control_end(c, "a revocation of nothing");
+                return;
+        }
+        cut = consent_revoke(c->outer->consent, what[0] == 'r', chan_str(msg, "name", ""), chan_str(msg, "host", ""), (uint16_t)port);
+        control_say(c, json_pack("{s:s, s:I}", "op", "revoke", "cut", (json_int_t)cut));
 }
 
 static const struct {
@@ -157,6 +234,8 @@ static const struct {
         void (*handle)(struct control *c, struct chan_msg *msg);
 } messages[] = {
         { "policy", on_policy },
+        { "answer", on_consent },
+        { "revoke", on_revoke },
 };
 
 static bool dispatch(struct control *c, struct chan_msg *msg)
@@ -193,6 +272,8 @@ int control_run(struct outer *o)
         static struct control c;
 
         c.outer = o;
+        o->control = &c;
+        c.writable = event_new(o->base, CONTROL_FD, EV_WRITE, on_writable, &c);
         c.readable = event_new(o->base, CONTROL_FD, EV_READ | EV_PERSIST, on_readable, &c);
-        return c.readable && event_add(c.readable, NULL) == 0 ? event_base_dispatch(o->base) : -1;
+        return c.readable && c.writable && event_add(c.readable, NULL) == 0 ? event_base_dispatch(o->base) : -1;
 }

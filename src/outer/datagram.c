@@ -213,7 +213,7 @@ static void choose(struct datagram *d, const struct addr *addrs, size_t count)
         struct decision v;
 
         for (size_t i = 0; i < count; i++) {
-                decide(ex->outer->rules->policy, ex->kind, &ex->req, &addrs[i], &v);
+                exchange_judge(ex, &addrs[i], &v);
                 if (v.allow) {
                         ex->decision = v;
                         datagram_connect(d, &addrs[i]);

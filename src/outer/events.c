@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "journal/event.h"
 #include "journal/redact.h"
+#include "outer/account.h"
 #include "outer/ruleset.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -75,6 +76,50 @@ static void put_head(struct event_record *ev, const struct exchange *ex, struct 
                 (void)!buf_add_slice(path, req->target.query);
 }
 
+/* Whose business a refusal is. */
+static struct slice engine_of(enum reason r)
+{
+        switch ((int)r) {
+        case REASON_FOREIGN_ACCOUNT:
+        case REASON_WRONG_FIELD:
+        case REASON_PLACEHOLDER_TWICE:
+        case REASON_ACCOUNT_CLEARTEXT:
+        case REASON_ACCOUNT_UPGRADE:
+        case REASON_NOT_ANONYMOUS:
+                return SLICE_LIT("Credential");
+        case REASON_CONSENT_DENIED:
+        case REASON_CONSENT_EXPIRED:
+        case REASON_CONSENT_NOBODY:
+                return SLICE_LIT("Consent");
+        default:
+                return SLICE_LIT("Firewall");
+        }
+}
+
+static void send_record(struct events *e, const struct event_record *ev)
+{
+        if (event_write(&e->out, ev) < 0)
+                log_error("a record could not be written: the journal is behind");
+        events_flush(e->fd, 0, e);
+}
+
+void events_used(struct events *e, const struct exchange *ex)
+{
+        struct event_record ev;
+
+        event_init(&ev, EVENT_NOTE);
+        event_num(&ev, EVENT_ID, ex->flow);
+        event_text(&ev, EVENT_ENGINE, SLICE_LIT("Credential"));
+        event_text(&ev, EVENT_DOOR, SLICE_LIT("outer"));
+        event_text(&ev, EVENT_SUBJECT, SLICE_LIT("used"));
+        event_text(&ev, EVENT_DECISION, SLICE_LIT("allow"));
+        event_text(&ev, EVENT_ACCOUNT, account_name(ex->outer->account));
+        event_text(&ev, EVENT_HOST, ex->to.authority.name);
+        event_num(&ev, EVENT_PORT, ex->to.authority.port);
+        event_text(&ev, EVENT_METHOD, ex->req.method);
+        send_record(e, &ev);
+}
+
 void events_refusal(struct events *e, const struct exchange *ex, const struct addr *resolved, const char *detail)
 {
         char literal[ADDR_TEXT_BYTES + 2], address[ADDR_TEXT_BYTES];
@@ -86,7 +131,9 @@ void events_refusal(struct events *e, const struct exchange *ex, const struct ad
         buf_init(&rule, EVENT_RECORD_BYTES);
         event_init(&ev, EVENT_VERDICT);
         event_num(&ev, EVENT_ID, ex->flow);
-        event_text(&ev, EVENT_ENGINE, SLICE_LIT("Firewall"));
+        event_text(&ev, EVENT_ENGINE, engine_of(ex->decision.reason));
+        if (ex->outer->account)
+                event_text(&ev, EVENT_ACCOUNT, account_name(ex->outer->account));
         event_text(&ev, EVENT_DOOR, SLICE_LIT("outer"));
         event_text(&ev, EVENT_HOST, decide_host(&ex->req, literal));
         put_head(&ev, ex, &path);
@@ -103,10 +150,8 @@ void events_refusal(struct events *e, const struct exchange *ex, const struct ad
                 event_text(&ev, EVENT_ADDRESS, slice_str(addr_print(address, resolved)));
         event_text(&ev, EVENT_DETAIL, slice_str(detail));
         event_num(&ev, EVENT_FLAGS, ex->decision.log ? EVENT_FLAG_LOG : 0);
-        if (event_write(&e->out, &ev) < 0)
-                log_error("a refusal could not be recorded: the journal is behind");
+        send_record(e, &ev);
         buf_fini(&path);
         buf_fini(&redacted);
         buf_fini(&rule);
-        events_flush(e->fd, 0, e);
 }

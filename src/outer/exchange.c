@@ -3,11 +3,16 @@
 
 #include "base/esc.h"
 #include "base/log.h"
+#include "outer/account.h"
+#include "outer/answer.h"
+#include "outer/consent.h"
 #include "outer/events.h"
 #include "outer/link.h"
+#include "outer/outgoing.h"
 #include "outer/pool.h"
 #include "outer/relay.h"
 #include "outer/ruleset.h"
+#include "outer/swapping.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -36,15 +41,21 @@ bool exchange_is_replayable(const struct exchange *ex)
         return ex->state < EXCHANGE_ANSWERED && !ex->up_started && ex->interim == 0 && ex->retries < POOL_RETRIES_MAX;
 }
 
-/* Drops what the guest still sends: it is charged to the link's windows. */
+/* What is not in the queue any more is charged to the link's windows no longer. The queue may hold more than came, or less: a secret is put in. */
+static void settle_up(struct exchange *ex)
+{
+        size_t n = buf_len(&ex->up), give = ex->up_charged > n ? ex->up_charged - n : 0;
+
+        ex->up_charged -= give;
+        if (give)
+                link_give(ex->outer->link, ex, give);
+}
+
+/* Drops what the guest still sends. */
 static void drop_up(struct exchange *ex)
 {
-        size_t n = buf_len(&ex->up);
-
-        if (n) {
-                buf_clear(&ex->up);
-                link_give(ex->outer->link, ex, n);
-        }
+        buf_clear(&ex->up);
+        settle_up(ex);
 }
 
 static struct slice arena_text(struct exchange *ex, const char *text)
@@ -59,6 +70,7 @@ static struct slice arena_text(struct exchange *ex, const char *text)
 static void answer_failure(struct exchange *ex, enum reason reason, const char *detail)
 {
         struct header fields[8];
+        bool later = reason == REASON_CONSENT_EXPIRED || reason == REASON_CONSENT_NOBODY;
         struct headers h = { fields, 0 };
         char number[24];
 
@@ -68,6 +80,9 @@ static void answer_failure(struct exchange *ex, enum reason reason, const char *
         fields[h.n++] = (struct header){ SLICE_LIT("brome-detail"), arena_text(ex, detail) };
         snprintf(number, sizeof(number), "%d", ex->decision.rule);
         fields[h.n++] = (struct header){ SLICE_LIT("brome-rule"), arena_text(ex, number) };
+        snprintf(number, sizeof(number), "%d", CONSENT_RETRY_S);
+        if (later)
+                fields[h.n++] = (struct header){ SLICE_LIT("retry-after"), arena_text(ex, number) };
         if (ex->has_address) {
                 char text[ADDR_TEXT_BYTES];
                 fields[h.n++] = (struct header){ SLICE_LIT("brome-address"), arena_text(ex, addr_print(text, &ex->address)) };
@@ -111,7 +126,14 @@ void exchange_fail(struct exchange *ex, enum reason reason, const char *fmt, ...
 
 void exchange_judge(const struct exchange *ex, const struct addr *resolved, struct decision *d)
 {
-        decide(ex->outer->rules->policy, ex->kind, &ex->req, resolved, d);
+        const struct account *account = ex->outer->account;
+        struct decide_self self = { .account = SLICE_EMPTY };
+
+        if (account) {
+                self.account = account_name(account);
+                self.minted = account_minted_in(account, &ex->req);
+        }
+        decide(ex->outer->rules->policy, &self, ex->kind, &ex->req, resolved, d);
         /* A limit that comes with the address, or with other rules, holds for what came before it too. */
         if (d->allow && d->max_body >= 0 && ex->up_bytes > (uint64_t)d->max_body) {
                 d->allow = false;
@@ -125,6 +147,11 @@ bool exchange_admit(struct exchange *ex, const struct addr *resolved)
         char detail[DETAIL_BYTES];
 
         exchange_judge(ex, resolved, &ex->decision);
+        /* SECURITY: on its way it stays where it was sent, and what was not agreed to goes nowhere. */
+        if (ex->decision.allow && ex->state != EXCHANGE_HEAD && !exchange_fits(ex, &ex->decision)) {
+                ex->decision.allow = false;
+                ex->decision.reason = REASON_POLICY_CHANGED;
+        }
         if (ex->decision.allow)
                 return true;
         decide_explain(&ex->decision, &ex->req, resolved, detail, sizeof(detail));
@@ -147,6 +174,35 @@ void exchange_start(struct exchange *ex)
         }
         if (!exchange_admit(ex, NULL))
                 return;
+        ex->state = EXCHANGE_HELD;
+        if (outgoing_aim(ex) < 0 || swapping_begin(ex) < 0)
+                exchange_fail(ex, REASON_LIMIT, "out of memory");
+        else
+                exchange_go(ex);
+}
+
+/* --- held --- */
+
+static void body_up(struct exchange *ex)
+{
+        if (!swapping_ready(ex))
+                return;
+        exchange_detach(ex);
+        exchange_go(ex);
+}
+static void body_nothing(struct exchange *ex) { (void)ex; }
+static const struct upstream_ops body_ops = { body_up, body_nothing, body_nothing };
+
+void exchange_go(struct exchange *ex)
+{
+        struct outer *o = ex->outer;
+
+        if (ex->swap && !swapping_ready(ex)) {
+                exchange_attach(ex, &body_ops, ex->swap);
+                return;
+        }
+        if (!consent_pass(ex))
+                return;
         ex->state = EXCHANGE_WAITING;
         switch (ex->kind) {
         case KIND_HTTP:
@@ -167,22 +223,89 @@ void exchange_start(struct exchange *ex)
         }
 }
 
+bool exchange_uses_account(const struct exchange *ex, const struct decision *d)
+{
+        return d->binding && (d->use.used || (ex->swap && swapping_uses(ex)));
+}
+
+bool exchange_fits(struct exchange *ex, const struct decision *d)
+{
+        if (!outgoing_is_aimed(ex, d) || (ex->swap && !swapping_fits(ex, d)))
+                return false;
+        return ex->state == EXCHANGE_HELD || consent_holds(ex, d);
+}
+
+bool exchange_cut(struct exchange *ex, enum reason reason, const char *why)
+{
+        if (ex->state == EXCHANGE_DONE) {
+                /* The answer's rest still stands here: it is not forwarded any more. */
+                if (!buf_len(&ex->down) && !(ex->answer && answer_waits(ex)))
+                        return false;
+                link_reset(ex->outer->link, ex, reason_link_code(reason));
+                return true;
+        }
+        ex->decision.reason = reason;
+        events_refusal(ex->outer->events, ex, ex->has_address ? &ex->address : NULL, why);
+        exchange_fail(ex, reason, "%s", why);
+        return true;
+}
+
+/* --- the request's bytes --- */
+
+static void fail_up(struct exchange *ex, enum reason reason)
+{
+        if (reason == REASON_PLACEHOLDER_TWICE) {
+                ex->decision.reason = reason;
+                events_refusal(ex->outer->events, ex, ex->has_address ? &ex->address : NULL, reason_text(reason));
+        }
+        exchange_fail(ex, reason, "%s", reason == REASON_LIMIT ? "out of memory" : reason_text(reason));
+}
+
+int exchange_up_add(struct exchange *ex, struct slice bytes)
+{
+        enum reason why = REASON_NONE;
+
+        if (ex->swap)
+                why = swapping_feed(ex, bytes, false);
+        else if (buf_add_slice(&ex->up, bytes) < 0) /* cannot pass the window, so memory is out */
+                why = REASON_LIMIT;
+        ex->up_charged += bytes.n;
+        if (why != REASON_NONE) {
+                fail_up(ex, why);
+                return -1;
+        }
+        settle_up(ex);
+        return 0;
+}
+
+void exchange_up_end(struct exchange *ex)
+{
+        enum reason why = ex->swap ? swapping_feed(ex, SLICE_EMPTY, true) : REASON_NONE;
+
+        ex->up_ended = true;
+        if (why != REASON_NONE)
+                fail_up(ex, why);
+        else if (ex->ops)
+                ex->ops->up(ex);
+}
+
 void exchange_took(struct exchange *ex, size_t n)
 {
         if (!n)
                 return;
         ex->up_started = true;
         buf_consume(&ex->up, n);
-        link_give(ex->outer->link, ex, n);
+        settle_up(ex);
 }
 
 void exchange_interim(struct exchange *ex, const struct response *r)
 {
+        struct response shown = *r;
         struct headers h;
 
         if (ex->state >= EXCHANGE_ANSWERED || ++ex->interim > INTERIM_MAX)
                 return;
-        if (response_to_h2(&ex->arena, r, &h) == WIRE_OK)
+        if (answer_interim(ex, &shown.headers) == 0 && response_to_h2(&ex->arena, &shown, &h) == WIRE_OK)
                 (void)!link_interim(ex->outer->link, ex, &h);
 }
 
@@ -190,25 +313,28 @@ void exchange_interim(struct exchange *ex, const struct response *r)
 static int with_own_fields(struct exchange *ex, const struct headers *h, struct headers *out)
 {
         char text[ADDR_TEXT_BYTES];
-        struct header *at = arena_alloc_array(&ex->arena, h->n + 2, sizeof(*at));
+        size_t n = h->n;
+        struct header *at = arena_alloc_array(&ex->arena, n + ex->own.n + 3, sizeof(*at));
         const char *address = ex->has_address ? addr_print(text, &ex->address) : "unchecked";
 
         if (!at)
                 return -1;
-        memcpy(at, h->at, h->n * sizeof(*at));
-        at[h->n] = (struct header){ SLICE_LIT("brome-address"), arena_text(ex, address) };
+        memcpy(at, h->at, n * sizeof(*at));
+        at[n++] = (struct header){ SLICE_LIT("brome-address"), arena_text(ex, address) };
         snprintf(text, sizeof(text), "%d", ex->decision.rule);
-        at[h->n + 1] = (struct header){ SLICE_LIT("brome-rule"), arena_text(ex, text) };
-        *out = (struct headers){ at, h->n + 2 };
+        at[n++] = (struct header){ SLICE_LIT("brome-rule"), arena_text(ex, text) };
+        if (ex->secret_went)
+                at[n++] = (struct header){ SLICE_LIT("brome-account"), account_name(ex->outer->account) };
+        for (size_t i = 0; i < ex->own.n; i++)
+                at[n++] = ex->own.at[i];
+        *out = (struct headers){ at, n };
         return 0;
 }
 
-int exchange_answer(struct exchange *ex, const struct response *r, bool end)
+int exchange_send_head(struct exchange *ex, const struct response *r, bool end)
 {
         struct headers h, full;
 
-        if (ex->state >= EXCHANGE_ANSWERED)
-                return -1;
         if (response_to_h2(&ex->arena, r, &h) != WIRE_OK || with_own_fields(ex, &h, &full) < 0) {
                 exchange_fail(ex, REASON_UPSTREAM_PROTOCOL, "the answer's head cannot be passed on");
                 return -1;
@@ -222,6 +348,21 @@ int exchange_answer(struct exchange *ex, const struct response *r, bool end)
         return 0;
 }
 
+int exchange_answer(struct exchange *ex, const struct response *r, bool end)
+{
+        struct response shown = *r;
+        enum reason reason;
+        const char *why;
+        int rc;
+
+        if (ex->state >= EXCHANGE_ANSWERED)
+                return -1;
+        rc = answer_begin(ex, &shown, end, &reason, &why);
+        if (rc < 0)
+                exchange_fail(ex, reason, "%s", why);
+        return rc < 0 ? -1 : rc == 1 ? 0 : exchange_send_head(ex, &shown, end);
+}
+
 int exchange_open(struct exchange *ex)
 {
         struct response r = { .status = 200, .body = BODY_CHUNKED, .upgraded = true };
@@ -231,6 +372,8 @@ int exchange_open(struct exchange *ex)
 
 int exchange_down(struct exchange *ex, struct slice bytes)
 {
+        if (ex->answer)
+                return answer_feed(ex, bytes);
         if (buf_add_slice(&ex->down, bytes) < 0) {
                 exchange_fail(ex, REASON_LIMIT, "out of memory");
                 return -1;
@@ -245,7 +388,7 @@ int exchange_down_all(struct exchange *ex, struct buf *from)
         struct buf empty = ex->down;
         size_t n = buf_len(from);
 
-        if (n < EXCHANGE_SWAP_BYTES || buf_len(&ex->down) || ex->down.limit_bytes != from->limit_bytes) {
+        if (ex->answer || n < EXCHANGE_SWAP_BYTES || buf_len(&ex->down) || ex->down.limit_bytes != from->limit_bytes) {
                 int rc = exchange_down(ex, buf_slice(from));
 
                 buf_clear(from);
@@ -262,10 +405,16 @@ void exchange_end(struct exchange *ex, const struct headers *trailers)
 {
         if (ex->state == EXCHANGE_DONE)
                 return;
-        if (trailers)
-                ex->down_trailers = *trailers;
-        ex->down_ended = true;
         exchange_detach(ex);
+        if (ex->answer)
+                answer_end(ex, trailers);
+        else {
+                if (trailers)
+                        ex->down_trailers = *trailers;
+                ex->down_ended = true;
+        }
+        if (ex->state == EXCHANGE_DONE) /* what came last could not be passed on */
+                return;
         ex->state = EXCHANGE_DONE;
         drop_up(ex);
         link_wake(ex->outer->link, ex);

@@ -25,10 +25,20 @@ struct upstream_ops {
 
 enum exchange_state {
         EXCHANGE_HEAD,    /* fields are coming in */
+        EXCHANGE_HELD,    /* admitted by name; waits for its body or for a person */
         EXCHANGE_WAITING, /* admitted by name; waits for a connection */
         EXCHANGE_SENT,    /* handed to a connection; no answer yet */
         EXCHANGE_ANSWERED, /* the answer's head went to the link */
         EXCHANGE_DONE,    /* nothing more comes from us: ended, refused or reset */
+};
+
+/* Where it goes, and how its body is framed: as the guest said, unless it is re-routed or the secret is put in the body. */
+struct target {
+        enum scheme scheme;
+        struct authority authority;
+        struct slice base; /* of `via`; empty: not re-routed */
+        enum body_kind body;
+        uint64_t length;
 };
 
 struct exchange {
@@ -40,17 +50,31 @@ struct exchange {
         struct arena arena;
         struct request req; /* brome-* and framing fields taken out */
         struct decision decision; /* the last one */
+        struct target to;
+        struct {
+                uint64_t id;                      /* of the question that is open; 0: none */
+                bool asks_rule;                   /* that question is the rule's */
+                bool rule_agreed, account_agreed;
+                struct slice rule, host;          /* what a rule's question is about: its text, the host as the guest names it */
+        } consent;
+        bool secret_went;                  /* the secret was written in the request */
+        struct account_field secret_field; /* where in its head; slot SLOT_COUNT: not there */
 
         struct buf up;          /* request bytes that the upstream did not take yet */
         bool up_ended;          /* all of the request is here */
         bool up_started;        /* the upstream took bytes: it cannot be sent again */
         uint64_t up_bytes;      /* came in so far */
+        size_t up_charged;      /* of them, not given back to the link's windows */
+        struct swapping *swap;  /* NULL: they go on as they come */
         struct headers up_trailers;
 
         struct buf down; /* answer bytes that the link did not take yet */
         bool down_ended, down_deferred;
         struct headers down_trailers;
         unsigned interim;
+        struct answer *answer;  /* NULL: it goes on as it comes */
+        size_t down_raw_bytes;  /* waits there */
+        struct headers own;     /* brome-* fields of the answer, beside those that every one has */
 
         const struct upstream_ops *ops; /* NULL: nobody */
         void *upstream;
@@ -66,6 +90,18 @@ struct exchange {
 
 /* The head is complete and well formed: judge it by name and send it on its way, or refuse it. */
 void exchange_start(struct exchange *ex);
+/* Held no more, or nothing held it: on its way, as far as it may go. */
+void exchange_go(struct exchange *ex);
+/* Is the account used in it, or may it be? */
+bool exchange_uses_account(const struct exchange *ex, const struct decision *d);
+/* Request bytes from the link. 0; -1: the exchange was ended. */
+int exchange_up_add(struct exchange *ex, struct slice bytes) __attribute__((warn_unused_result));
+/* The request's end. */
+void exchange_up_end(struct exchange *ex);
+/* It is on its way as it was judged: would this later judgement have sent it the same way, and is what it wants agreed to? */
+bool exchange_fits(struct exchange *ex, const struct decision *d);
+/* What was let through is let through no more. False: nothing was left to cut. */
+bool exchange_cut(struct exchange *ex, enum reason reason, const char *why);
 /* What the policy says of it now, its body so far included. */
 void exchange_judge(const struct exchange *ex, const struct addr *resolved, struct decision *d);
 /* Judges again by what the policy is now (and the address, where known). False: it was refused and is done. */
@@ -81,6 +117,8 @@ void exchange_took(struct exchange *ex, size_t n);
 void exchange_interim(struct exchange *ex, const struct response *r);
 /* The answer's head; `end` when nothing follows. 0; -1 when it could not be passed on (the exchange is done then). */
 int exchange_answer(struct exchange *ex, const struct response *r, bool end) __attribute__((warn_unused_result));
+/* The head as the link gets it, with our own fields; for answer.c. */
+int exchange_send_head(struct exchange *ex, const struct response *r, bool end) __attribute__((warn_unused_result));
 /* The answer to a CONNECT: 200. */
 int exchange_open(struct exchange *ex) __attribute__((warn_unused_result));
 int exchange_down(struct exchange *ex, struct slice bytes) __attribute__((warn_unused_result));
@@ -93,12 +131,14 @@ void exchange_half_close(struct exchange *ex);
 /* May more be read for it? */
 static inline bool exchange_has_room(const struct exchange *ex)
 {
-        return buf_len(&ex->down) < EXCHANGE_DOWN_BYTES && (ex->outer->held_bytes < HELD_BYTES || buf_len(&ex->down) == 0);
+        size_t n = buf_len(&ex->down) + ex->down_raw_bytes;
+
+        return n < EXCHANGE_DOWN_BYTES && (ex->outer->held_bytes < HELD_BYTES || n == 0);
 }
 /* May reading go on that was stopped for want of room? Only when most of the queue is gone: appending to a half-full one moves it about. */
 static inline bool exchange_wants_more(const struct exchange *ex)
 {
-        return buf_len(&ex->down) <= EXCHANGE_DOWN_BYTES / 4 && exchange_has_room(ex);
+        return buf_len(&ex->down) + ex->down_raw_bytes <= EXCHANGE_DOWN_BYTES / 4 && exchange_has_room(ex);
 }
 /* Nothing of it has left this door's hands: it may be sent over another connection. */
 bool exchange_is_replayable(const struct exchange *ex);

@@ -5,6 +5,7 @@
 #include "outer/http.h"
 
 #include "base/log.h"
+#include "outer/outgoing.h"
 #include "wire/body.h"
 #include <openssl/rand.h>
 #include <stdlib.h>
@@ -135,9 +136,32 @@ static int set_ws_key(struct exchange *ex)
         return 0;
 }
 
+/* SECURITY: what was made for the writing, the secret in it, is wiped here; the connection's queue wipes itself. */
+static int write_head(struct http *h, struct exchange *ex, const char **why)
+{
+        struct arena scratch;
+        struct request out;
+        int rc;
+
+        arena_init(&scratch, EXCHANGE_ARENA_BYTES);
+        if (ex->kind == KIND_WEBSOCKET && set_ws_key(ex) < 0) {
+                *why = "no random numbers";
+                return -1;
+        }
+        rc = outgoing_make(ex, h->conn, &scratch, &out, why);
+        if (rc == 0 && request_to_h1(&h->conn->out, &out, true) < 0) {
+                *why = "the request cannot be written as HTTP/1.1";
+                rc = -1;
+        }
+        arena_wipe(&scratch);
+        arena_fini(&scratch);
+        return rc;
+}
+
 static void h1_take(struct http *h, struct exchange *ex)
 {
         struct h1 *s = h->h1;
+        const char *why;
 
         s->ex = ex;
         s->expect = H1_EXPECT_HEAD;
@@ -147,11 +171,10 @@ static void h1_take(struct http *h, struct exchange *ex)
         h->served++;
         exchange_attach(ex, &exchange_ops, h);
         ex->state = EXCHANGE_SENT;
-        if ((ex->kind == KIND_WEBSOCKET && set_ws_key(ex) < 0) || request_to_h1(&h->conn->out, &ex->req, true) < 0) {
-                h1_fail(h, REASON_INTERNAL, "the request cannot be written as HTTP/1.1");
-                return;
-        }
-        conn_ask(h->conn);
+        if (write_head(h, ex, &why) < 0)
+                h1_fail(h, REASON_INTERNAL, why);
+        else
+                conn_ask(h->conn);
 }
 
 /* --- request bytes --- */
@@ -160,7 +183,7 @@ static int put_up(struct http *h, struct slice s)
 {
         uint8_t head[CHUNK_HEAD_BYTES_MAX];
 
-        if (h->h1->ex->req.body != BODY_CHUNKED || h->h1->expect == H1_EXPECT_RAW)
+        if (h->h1->ex->to.body != BODY_CHUNKED || h->h1->expect == H1_EXPECT_RAW)
                 return conn_put(h->conn, s);
         return buf_add(&h->conn->out, head, chunk_head(head, s.n)) < 0 || conn_put(h->conn, s) < 0 ? -1 : buf_add(&h->conn->out, "\r\n", 2);
 }
@@ -184,7 +207,7 @@ static void h1_send(struct http *h)
                 s->up_done = true;
                 if (s->expect == H1_EXPECT_RAW)
                         conn_shut(h->conn);
-                else if (ex->req.body == BODY_CHUNKED)
+                else if (ex->to.body == BODY_CHUNKED)
                         rc = chunk_write_end(&h->conn->out, &ex->up_trailers);
         }
         if (rc < 0)

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "link/session.h"
+#include "outer/outgoing.h"
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>
 
@@ -40,9 +41,9 @@ static void h2_up(struct exchange *ex)
 static void h2_room(struct exchange *ex)
 {
         struct h2_stream *st = ex->upstream;
-        size_t n = st->held - buf_len(&ex->down);
+        size_t waits = buf_len(&ex->down) + ex->down_raw_bytes, n = st->held - waits;
 
-        if (st->held <= buf_len(&ex->down) || (n < H2_STREAM_WINDOW / 4 && buf_len(&ex->down)))
+        if (st->held <= waits || (n < H2_STREAM_WINDOW / 4 && waits))
                 return;
         st->held -= n;
         (void)!nghttp2_session_consume(st->http->h2->session, st->id, n);
@@ -251,7 +252,9 @@ static int on_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t 
                 return 0;
         }
         st->held += n;
-        (void)!exchange_down(st->ex, slice_of(p, n));
+        /* What was taken in without anything going on at once is given back here: nobody else would ask. */
+        if (exchange_down(st->ex, slice_of(p, n)) == 0 && st->ex && st->ex->answer)
+                h2_room(st->ex);
         return 0;
 }
 
@@ -309,10 +312,13 @@ static const struct session_plan client = {
 
 static int h2_start(struct http *h)
 {
+        struct session_plan plan = client;
+
+        plan.wipe = h->conn->outer->account != NULL;
         h->h2 = calloc(1, sizeof(*h->h2));
         if (!h->h2)
                 return -1;
-        h->h2->session = session_new(&client, h);
+        h->h2->session = session_new(&plan, h);
         if (!h->h2->session)
                 return -1;
         conn_ask(h->conn);
@@ -343,33 +349,55 @@ bool h2_can_connect(const struct http *h)
         return nghttp2_session_get_remote_settings(h->h2->session, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
 }
 
-static int32_t submit(struct http *h, struct h2_stream *st)
+/* SECURITY: a field with a secret is never indexed (RFC 7541 §7.1.3): the table would remember it as long as the connection lives. nghttp2's own copies are
+ * wiped as they are freed (session_plan.wipe). */
+static size_t to_nv(const struct exchange *ex, nghttp2_nv *nv, const struct headers *fields)
+{
+        size_t n = fields_nv(nv, FIELDS_MAX + 8, fields, NGHTTP2_NV_FLAG_NONE);
+
+        for (size_t i = 0; i < n; i++)
+                if (outgoing_is_secret(ex, &fields->at[i]))
+                        nv[i].flags = NGHTTP2_NV_FLAG_NO_INDEX;
+        return n;
+}
+
+static int32_t submit(struct http *h, struct h2_stream *st, const char **why)
 {
         struct exchange *ex = st->ex;
         nghttp2_data_provider body = { .source = { .ptr = st }, .read_callback = read_up };
         nghttp2_nv nv[FIELDS_MAX + 8];
+        bool has_body = ex->kind == KIND_WEBSOCKET || ex->to.body != BODY_NONE;
         struct headers fields;
-        bool has_body = ex->kind == KIND_WEBSOCKET || ex->req.body != BODY_NONE;
+        struct arena scratch;
+        struct request out;
+        int32_t id = -1;
 
-        if (request_to_h2(&ex->arena, &ex->req, false, &fields) != WIRE_OK || fields.n > FIELDS_MAX + 8)
-                return -1;
-        return nghttp2_submit_request(h->h2->session, NULL, nv, fields_nv(nv, FIELDS_MAX + 8, &fields, NGHTTP2_NV_FLAG_NONE), has_body ? &body : NULL, st);
+        arena_init(&scratch, EXCHANGE_ARENA_BYTES);
+        if (outgoing_make(ex, h->conn, &scratch, &out, why) == 0) {
+                *why = "the request cannot be written as HTTP/2";
+                if (request_to_h2(&scratch, &out, false, &fields) == WIRE_OK && fields.n <= FIELDS_MAX + 8)
+                        id = nghttp2_submit_request(h->h2->session, NULL, nv, to_nv(ex, nv, &fields), has_body ? &body : NULL, st);
+        }
+        arena_wipe(&scratch);
+        arena_fini(&scratch);
+        return id;
 }
 
 static void h2_take(struct http *h, struct exchange *ex)
 {
         struct h2_stream *st = calloc(1, sizeof(*st));
+        const char *why = "out of memory";
 
         h->served++;
         if (st) {
                 st->http = h;
                 st->ex = ex;
-                st->id = submit(h, st);
+                st->id = submit(h, st, &why);
         }
         if (!st || st->id < 0) {
                 free(st);
                 h->active--;
-                exchange_fail(ex, REASON_INTERNAL, "the request cannot be written as HTTP/2");
+                exchange_fail(ex, REASON_INTERNAL, "%s", why);
                 return;
         }
         st->next = h->h2->streams;

@@ -15,6 +15,18 @@ enum {
         EXCHANGE_DOWN_BYTES = 128 * 1024,     /* answer bytes that wait for the link; above it the origin is not read */
         EXCHANGE_SWAP_BYTES = 16 * 1024,      /* a queue of so much is handed over whole; less is copied, so as not to hold a large block for it */
         HELD_BYTES = 24 << 20,                /* the same, all exchanges together */
+        /* accounts */
+        ACCOUNT_TICK_MS = 1000,               /* uses are told, and idleness looked at, so often */
+        ACCOUNT_IDLE_MS = 60 * 1000,          /* nothing open for so long: bromed may end the door */
+        CONSENT_GRANTS_MAX = 256,             /* remembered; one that is forgotten is asked for again, and bromed remembers it */
+        CONSENT_PATH_BYTES = 1024,            /* of a question */
+        CONSENT_RETRY_S = 30,                 /* Retry-After where nobody agreed in time: a client that comes back asks again */
+        CONTROL_QUEUE_MAX = 3 * LINK_STREAMS_MAX, /* messages that bromed did not take yet: each stream asks at most twice and withdraws once */
+        SWAP_HOLD_BYTES = 512 * 1024,         /* of a body in which the secret is put, so that its length is known; a longer one goes on chunked */
+        SWAP_GROWTH_BYTES = 128 * 1024,       /* by how much a body may grow: a secret of 16 KiB, escaped */
+        /* answers that are looked at */
+        ANSWER_STEP_BYTES = 32 * 1024,        /* decoded at a time */
+        ANSWER_RAW_BYTES = 512 * 1024,        /* not decoded yet: more than one read of an origin, or an HTTP/2 window */
         /* connections */
         MMAP_BYTES = 4 << 20,                 /* malloc: queues come and go by the thousand, a page fault for each page of each is most of the cost */
         CONN_READ_BYTES = 128 * 1024,         /* one read of a socket: eight TLS records, a frame of the link */

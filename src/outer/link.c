@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "link/pipe.h"
 #include "link/session.h"
+#include "outer/answer.h"
+#include "outer/swapping.h"
 #include "outer/turn.h"
 #include "wire/chunk.h"
 #include <errno.h>
@@ -46,7 +48,7 @@ static struct exchange *exchange_new(struct link *l, int32_t stream)
         ex->outer = l->outer;
         ex->stream = stream;
         arena_init(&ex->arena, EXCHANGE_ARENA_BYTES);
-        buf_init(&ex->up, LINK_STREAM_WINDOW);
+        buf_init(&ex->up, LINK_STREAM_WINDOW + SWAP_GROWTH_BYTES);
         buf_init(&ex->down, 0);
         ex->decision.max_body = -1;
         ex->next = l->all;
@@ -61,7 +63,7 @@ static void exchange_free(struct link *l, struct exchange *ex)
 {
         exchange_abort(ex);
         /* What nobody took must not stay charged to the connection's window. */
-        (void)!window_pass(&l->window, l->session, buf_len(&ex->up));
+        (void)!window_pass(&l->window, l->session, ex->up_charged);
         l->outer->held_bytes -= buf_len(&ex->down);
         if (ex->prev)
                 ex->prev->next = ex->next;
@@ -72,6 +74,10 @@ static void exchange_free(struct link *l, struct exchange *ex)
         l->count--;
         buf_fini(&ex->up);
         buf_fini(&ex->down);
+        swapping_free(ex->swap);
+        answer_free(ex->answer);
+        if (l->outer->account) /* what the origin answered may repeat the secret */
+                arena_wipe(&ex->arena);
         arena_fini(&ex->arena);
         free(ex);
 }
@@ -183,14 +189,9 @@ static void on_trailers(struct link *l, struct exchange *ex)
                 link_reset(l, ex, NGHTTP2_PROTOCOL_ERROR);
                 return;
         }
-        ex->up_trailers = block;
-}
-
-static void on_up_end(struct exchange *ex)
-{
-        ex->up_ended = true;
-        if (ex->ops)
-                ex->ops->up(ex);
+        /* A reader of a profile's protocol sends none. */
+        if (ex->decision.profile == PROFILE_NONE)
+                ex->up_trailers = block;
 }
 
 static int on_frame_recv(nghttp2_session *s, const nghttp2_frame *frame, void *user)
@@ -208,7 +209,7 @@ static int on_frame_recv(nghttp2_session *s, const nghttp2_frame *frame, void *u
         if (frame->hd.type == NGHTTP2_HEADERS)
                 on_trailers(l, ex);
         if (end && ex->state != EXCHANGE_DONE)
-                on_up_end(ex);
+                exchange_up_end(ex);
         return 0;
 }
 
@@ -228,13 +229,8 @@ static int on_data(nghttp2_session *s, uint8_t flags, int32_t stream, const uint
                 exchange_fail(ex, REASON_BODY_TOO_LARGE, "%s", reason_text(REASON_BODY_TOO_LARGE));
                 return 0;
         }
-        if (buf_add(&ex->up, p, n) < 0) { /* cannot pass the window, so memory is out */
-                (void)!nghttp2_session_consume(s, stream, n);
-                exchange_fail(ex, REASON_LIMIT, "out of memory");
-                return 0;
-        }
         (void)!window_take(&l->window, l->session, n);
-        if (ex->ops)
+        if (exchange_up_add(ex, slice_of(p, n)) == 0 && ex->ops)
                 ex->ops->up(ex);
         turn_ask(l->outer->turn, &l->flush);
         return 0;
@@ -279,6 +275,8 @@ static int on_send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t 
                 return rc;
         buf_consume(&ex->down, n);
         l->outer->held_bytes -= n;
+        if (ex->answer)
+                answer_room(ex);
         if (ex->ops && exchange_has_room(ex))
                 ex->ops->room(ex);
         return 0;

@@ -1,7 +1,10 @@
 /* brome-outer: the door that faces the world. It takes exchanges from the inner door over the link, judges each again, resolves, guards,
- * dials, verifies and sends, and holds no secret. Its life: seal early, take `start`, open, seal, first policy, loop. */
+ * dials, verifies and sends. The plain door holds no secret; one for an account has that account's, and serves that account's hosts alone.
+ * Its life: seal early, take `start`, open, seal, first policy, loop. */
 #include "base/log.h"
 #include "base/seal.h"
+#include "outer/account.h"
+#include "outer/consent.h"
 #include "outer/control.h"
 #include "outer/events.h"
 #include "outer/link.h"
@@ -60,6 +63,8 @@ static void take_descriptors(void)
 static int outer_open(struct outer *o, struct start *start, struct err *err)
 {
         take_descriptors();
+        if (start->account[0] && !(o->account = account_open(start->account, start->secret_fd, err)))
+                return -1;
         o->base = base_new();
         if (!o->base)
                 return err_set(err, "no event loop");
@@ -73,14 +78,15 @@ static int outer_open(struct outer *o, struct start *start, struct err *err)
                 return -1;
         o->events = events_new(o->base, start->events_fd, on_events_broken, o);
         o->pool = pool_new(o);
-        o->link = o->events && o->pool ? link_new(o, start->link_fd, on_link_broken, o) : NULL;
+        o->consent = consent_new(o);
+        o->link = o->events && o->pool && o->consent && (!o->account || account_start(o->account, o) == 0) ? link_new(o, start->link_fd, on_link_broken, o) : NULL;
         return o->link ? 0 : err_set(err, "out of memory");
 }
 
 int main(void)
 {
         struct sigaction ignore = { .sa_handler = SIG_IGN };
-        struct start start = { .events_fd = -1, .link_fd = -1 };
+        struct start start = { .events_fd = -1, .link_fd = -1, .secret_fd = -1 };
         struct err err = ERR_INIT;
         static struct outer outer;
 

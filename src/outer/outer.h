@@ -19,6 +19,9 @@ struct outer {
         struct tls *tls;
         struct proxy *proxy; /* NULL: none */
         struct turn *turn;
+        struct account *account; /* NULL: the plain door */
+        struct consent *consent;
+        struct control *control; /* NULL before control_run */
         size_t held_bytes; /* answer bytes of all exchanges that wait for the link */
 };
 

@@ -111,23 +111,23 @@ static const struct upstream_ops waiting_ops = { waiting_nothing, waiting_nothin
 
 /* --- origins --- */
 
-static struct origin *origin_get(struct pool *p, const struct request *req)
+static struct origin *origin_get(struct pool *p, const struct target *to)
 {
-        bool tls = req->scheme == SCHEME_HTTPS;
+        bool tls = to->scheme == SCHEME_HTTPS;
         struct origin *o;
 
         for (o = p->origins; o; o = o->next)
-                if (o->tls == tls && authority_eq(&o->to, &req->authority))
+                if (o->tls == tls && authority_eq(&o->to, &to->authority))
                         return o;
         o = calloc(1, sizeof(*o));
         if (!o)
                 return NULL;
         o->pool = p;
         o->tls = tls;
-        o->to = req->authority;
+        o->to = to->authority;
         if (!o->to.is_addr) {
-                memcpy(o->host, req->authority.name.p, req->authority.name.n);
-                o->to.name = slice_of(o->host, req->authority.name.n);
+                memcpy(o->host, to->authority.name.p, to->authority.name.n);
+                o->to.name = slice_of(o->host, to->authority.name.n);
         }
         o->next = p->origins;
         if (o->next)
@@ -265,7 +265,7 @@ static bool on_admit(void *ctx, const struct addr *a)
 
         if (!ex)
                 return false;
-        decide(ex->outer->rules->policy, ex->kind, &ex->req, a, &d);
+        exchange_judge(ex, a, &d);
         return d.allow;
 }
 
@@ -389,10 +389,10 @@ static void on_broken(void *ctx, const char *detail)
 
 static const struct conn_owner owner = { on_admit, on_refused, on_opened, on_failed, on_readable, on_writable, on_broken };
 
-static struct http *http_new(struct pool *p, const struct request *req, bool h2)
+static struct http *http_new(struct pool *p, const struct target *to, bool h2)
 {
         struct http *h = calloc(1, sizeof(*h));
-        struct conn_plan plan = { .to = &req->authority, .tls = req->scheme == SCHEME_HTTPS, .h2 = h2, .keep_session = true };
+        struct conn_plan plan = { .to = &to->authority, .tls = to->scheme == SCHEME_HTTPS, .h2 = h2, .keep_session = true };
 
         if (!h)
                 return NULL;
@@ -447,7 +447,7 @@ static bool may_open(struct origin *o)
 
 static bool open_one(struct origin *o)
 {
-        struct http *h = http_new(o->pool, &o->first->req, true);
+        struct http *h = http_new(o->pool, &o->first->to, true);
 
         if (!h) {
                 exchange_fail(o->first, REASON_LIMIT, "out of memory");
@@ -503,7 +503,7 @@ static void open_websocket(struct pool *p, struct origin *o, struct exchange *ex
                 }
         if (p->total >= p->total_max && p->idle_oldest)
                 http_drop(p->idle_oldest);
-        h = p->total < p->total_max ? http_new(p, &ex->req, false) : NULL;
+        h = p->total < p->total_max ? http_new(p, &ex->to, false) : NULL;
         if (!h) {
                 exchange_fail(ex, REASON_LIMIT, "%zu connections of this workspace are busy", p->total);
                 return;
@@ -514,7 +514,7 @@ static void open_websocket(struct pool *p, struct origin *o, struct exchange *ex
 
 void pool_open(struct pool *p, struct exchange *ex)
 {
-        struct origin *o = origin_get(p, &ex->req);
+        struct origin *o = origin_get(p, &ex->to);
 
         if (!o) {
                 exchange_fail(ex, REASON_LIMIT, "out of memory");

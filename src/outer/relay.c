@@ -52,7 +52,7 @@ static bool on_admit(void *ctx, const struct addr *a)
         struct relay *r = ctx;
         struct decision d;
 
-        decide(r->ex->outer->rules->policy, r->ex->kind, &r->ex->req, a, &d);
+        exchange_judge(r->ex, a, &d);
         return d.allow;
 }
 

@@ -87,6 +87,7 @@ static const struct seal_call calls[] = {
         SEAL_CALL(statx, "the same"),
         SEAL_CALL(sysinfo, "C library: malloc, qsort"),
         SEAL_CALL(uname, "c-ares"),
+        SEAL_CALL(mlock, "tokens that a registry hands out stand in locked memory"),
 };
 
 int sandbox_enter(struct err *err)

@@ -35,7 +35,7 @@ static struct decision ask(const struct policy *p, enum exchange_kind kind, cons
                 req.authority.name = slice_str(host);
         if (resolved)
                 assert_int_equal(addr_parse(&a, slice_str(resolved)), 0);
-        decide(p, kind, &req, resolved ? &a : NULL, &d);
+        decide(p, &(struct decide_self){ 0 }, kind, &req, resolved ? &a : NULL, &d);
         return d;
 }
 

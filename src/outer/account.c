@@ -1,0 +1,293 @@
+/* The account of this door: see account.h. */
+#include "outer/account.h"
+
+#include "account/swap.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/secret.h"
+#include "outer/control.h"
+#include "outer/link.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct token {
+        uint8_t *secret; /* locked; NULL: free */
+        size_t secret_n;
+        char placeholder[PLACEHOLDER_BYTES_MAX + 1];
+        int64_t until_ms;
+};
+
+struct use {
+        char host[HOST_BYTES_MAX + 1];
+        uint64_t count; /* not told yet */
+};
+
+struct account {
+        struct outer *outer;
+        char name[128];
+        uint8_t *secret;
+        size_t secret_n;
+        char placeholder[PLACEHOLDER_BYTES_MAX + 1]; /* what the mask puts in the secret's place */
+        struct account_mask *mask;
+        struct token tokens[REGISTRY_TOKENS_MAX];
+        struct use uses[ACCOUNT_HOSTS_MAX];
+        size_t use_count;
+        struct event *tick;
+        int64_t idle_since_ms;
+        bool told_idle;
+};
+
+/* ---- the secret --------------------------------------------------------------------------------------------------------------------------- */
+
+/* To the end of the pipe, into locked memory that is never moved. */
+static int read_secret(struct account *a, int fd, struct err *err)
+{
+        uint8_t *room = secret_alloc(SECRET_BYTES_MAX + 1);
+        size_t have = 0;
+        ssize_t n = 1;
+
+        if (!room)
+                return err_set(err, "no memory can be locked for the secret: raise the limit on locked memory (ulimit -l)");
+        while (n > 0 && have <= SECRET_BYTES_MAX) {
+                struct pollfd ready = { .fd = fd, .events = POLLIN };
+
+                if (poll(&ready, 1, CONTROL_START_MS) == 0)
+                        break; /* bromed wrote it before it started us */
+                n = read(fd, room + have, SECRET_BYTES_MAX + 1 - have);
+                if (n > 0)
+                        have += (size_t)n;
+                else if (n < 0 && errno == EINTR)
+                        n = 1;
+        }
+        if (n == 0 && have > 0 && have <= SECRET_BYTES_MAX && (a->secret = secret_alloc(have))) {
+                memcpy(a->secret, room, have);
+                a->secret_n = have;
+        }
+        secret_free(room, SECRET_BYTES_MAX + 1);
+        return a->secret ? 0 : err_set(err, "the secret of %s could not be read", a->name);
+}
+
+struct account *account_open(const char *name, int secret_fd, struct err *err)
+{
+        struct account *a = calloc(1, sizeof(*a));
+
+        if (a) {
+                snprintf(a->name, sizeof(a->name), "%s", name);
+                if (read_secret(a, secret_fd, err) < 0) {
+                        free(a);
+                        a = NULL;
+                }
+        } else
+                err_set(err, "out of memory");
+        fd_close(&secret_fd);
+        return a;
+}
+
+struct slice account_name(const struct account *a) { return slice_str(a->name); }
+
+/* ---- the mask ------------------------------------------------------------------------------------------------------------------------------ */
+
+void account_mask_release(struct account_mask *m)
+{
+        if (!m || --m->holders)
+                return;
+        mask_free(m->mask);
+        free(m);
+}
+
+struct account_mask *account_mask_hold(struct account *a)
+{
+        a->mask->holders++;
+        return a->mask;
+}
+
+static struct slice token_secret(const struct token *t) { return slice_of(t->secret, t->secret_n); }
+
+static int mask_fill(const struct account *a, struct mask *m)
+{
+        if (mask_add(m, slice_of(a->secret, a->secret_n), slice_str(a->placeholder)) < 0)
+                return -1;
+        for (size_t i = 0; i < REGISTRY_TOKENS_MAX; i++)
+                if (a->tokens[i].secret && mask_add(m, token_secret(&a->tokens[i]), slice_str(a->tokens[i].placeholder)) < 0)
+                        return -1;
+        return 0;
+}
+
+/* A new set in the old one's place; streams that began before keep theirs. */
+static int mask_renew(struct account *a)
+{
+        struct account_mask *m = calloc(1, sizeof(*m));
+
+        if (m)
+                m->mask = mask_new();
+        if (!m || !m->mask || mask_fill(a, m->mask) < 0) {
+                if (m)
+                        mask_free(m->mask);
+                free(m);
+                return -1;
+        }
+        m->holders = 1;
+        account_mask_release(a->mask);
+        a->mask = m;
+        return 0;
+}
+
+int account_policy(struct account *a, const struct policy *p)
+{
+        struct slice placeholder = SLICE_EMPTY;
+
+        for (size_t i = 0; i < policy_account_count(p); i++)
+                if (slice_eq(policy_account_at(p, i)->name, account_name(a)))
+                        placeholder = policy_account_at(p, i)->placeholder;
+        /* attach: there is none; what an origin echoes becomes a word that says so */
+        if (placeholder.n == 0 || placeholder.n > PLACEHOLDER_BYTES_MAX)
+                placeholder = SLICE_LIT("(secret)");
+        if (a->mask && slice_is(placeholder, a->placeholder))
+                return 0;
+        snprintf(a->placeholder, sizeof(a->placeholder), "%.*s", SLICE_FMT(placeholder));
+        return mask_renew(a);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------------------------------- */
+
+static void token_drop(struct token *t)
+{
+        secret_free(t->secret, t->secret_n);
+        *t = (struct token){ 0 };
+}
+
+/* A free place, or that of the token which ends first. */
+static struct token *token_place(struct account *a)
+{
+        struct token *first = &a->tokens[0];
+
+        for (size_t i = 0; i < REGISTRY_TOKENS_MAX; i++) {
+                if (!a->tokens[i].secret)
+                        return &a->tokens[i];
+                if (a->tokens[i].until_ms < first->until_ms)
+                        first = &a->tokens[i];
+        }
+        token_drop(first);
+        return first;
+}
+
+static int token_keep(struct account *a, const struct minted *m, int64_t now_ms)
+{
+        struct token *t = token_place(a);
+        uint8_t *secret = secret_alloc(m->secret.n);
+
+        if (!secret)
+                return -1;
+        memcpy(secret, m->secret.p, m->secret.n);
+        *t = (struct token){ .secret = secret, .secret_n = m->secret.n, .until_ms = now_ms + (int64_t)m->expires_s * 1000 };
+        memcpy(t->placeholder, m->placeholder, sizeof(t->placeholder));
+        return 0;
+}
+
+int account_keep(struct account *a, const struct minted *minted, size_t count)
+{
+        int64_t now_ms = clock_mono_ms();
+
+        for (size_t i = 0; i < count; i++)
+                if (token_keep(a, &minted[i], now_ms) < 0)
+                        return -1;
+        return count ? mask_renew(a) : 0;
+}
+
+static const struct token *token_find(const struct account *a, struct slice placeholder)
+{
+        for (size_t i = 0; placeholder.n && i < REGISTRY_TOKENS_MAX; i++)
+                if (a->tokens[i].secret && slice_is(placeholder, a->tokens[i].placeholder))
+                        return &a->tokens[i];
+        return NULL;
+}
+
+struct slice account_minted_in(const struct account *a, const struct request *req)
+{
+        for (size_t i = 0; i < req->headers.n; i++) {
+                const struct header *h = &req->headers.at[i];
+                ptrdiff_t blank = slice_is(h->name, "authorization") ? slice_find(h->value, ' ') : -1;
+                const struct token *t = blank < 0 ? NULL : token_find(a, slice_skip(h->value, (size_t)blank + 1));
+
+                /* One that is past its time is sent too: the registry says so better than we could, and the client asks for another. */
+                if (t)
+                        return slice_str(t->placeholder);
+        }
+        return SLICE_EMPTY;
+}
+
+struct slice account_secret(const struct account *a, struct slice minted)
+{
+        const struct token *t = token_find(a, minted);
+
+        return t ? token_secret(t) : slice_of(a->secret, a->secret_n);
+}
+
+/* ---- what bromed is told ---------------------------------------------------------------------------------------------------------------------- */
+
+bool account_used(struct account *a, struct slice host)
+{
+        struct use *u = a->uses;
+
+        while (u < a->uses + a->use_count && !slice_is(host, u->host))
+                u++;
+        if (u == a->uses + ACCOUNT_HOSTS_MAX)
+                u = a->uses; /* hosts came and went with the rules: it is counted, if not by its name */
+        if (u == a->uses + a->use_count) {
+                a->use_count++;
+                snprintf(u->host, sizeof(u->host), "%.*s", SLICE_FMT(host));
+                u->count = 1;
+                return true;
+        }
+        u->count++;
+        return false;
+}
+
+static void tell_uses(struct account *a)
+{
+        for (size_t i = 0; i < a->use_count; i++) {
+                struct use *u = &a->uses[i];
+
+                if (!u->count)
+                        continue;
+                control_say(a->outer->control, json_pack("{s:s, s:I, s:s}", "op", "used", "count", (json_int_t)u->count, "host", u->host));
+                u->count = 0;
+        }
+}
+
+static bool token_is_good(const struct account *a, int64_t now_ms)
+{
+        for (size_t i = 0; i < REGISTRY_TOKENS_MAX; i++)
+                if (a->tokens[i].secret && a->tokens[i].until_ms > now_ms)
+                        return true;
+        return false;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+        struct account *a = arg;
+        int64_t now_ms = clock_mono_ms();
+
+        (void)fd;
+        (void)what;
+        tell_uses(a);
+        if (link_streams(a->outer->link) || token_is_good(a, now_ms))
+                a->idle_since_ms = now_ms;
+        else if (now_ms - a->idle_since_ms >= ACCOUNT_IDLE_MS && !a->told_idle) {
+                a->told_idle = true; /* it is ended then: a stream that comes yet finds the link closed */
+                control_say(a->outer->control, json_pack("{s:s}", "op", "idle"));
+        }
+}
+
+int account_start(struct account *a, struct outer *o)
+{
+        static const struct timeval often = { ACCOUNT_TICK_MS / 1000, ACCOUNT_TICK_MS % 1000 * 1000 };
+
+        a->outer = o;
+        a->idle_since_ms = clock_mono_ms();
+        a->tick = event_new(o->base, -1, EV_PERSIST, on_tick, a);
+        return a->tick && event_add(a->tick, &often) == 0 ? 0 : -1;
+}
