@@ -1,5 +1,5 @@
-/* Figures of the tripwire's eye and of re-masking: bytes a second of one core over bodies without a hit, one line a corpus and kernel, the best of several rounds; then false
- * alarms in a million generated requests. The bodies go through in pieces of 64 KiB, as at a door. */
+/* Figures of the tripwire's eye and of re-masking: bytes a second of one core over bodies without a hit, one line a corpus and kernel, the best of
+ * several rounds; then false alarms in a million generated requests. The bodies go through in pieces of 64 KiB, as at a door. */
 #include <stdio.h>
 #include <time.h>
 
@@ -28,10 +28,11 @@ static double now_s(void)
 }
 
 /* The last eight are for the false alarms only: no text has the marker in every tenth word. */
-static const char *const words[] = { "the",   "web",    "submit", "library", "algorithm", "club", "arm",  "norm",   "return", "if",      "function", "value", "user",   "request", "of",
-                                     "string", "a",      "to",     "and",     "job",       "stub", "form", "perform", "in",     "with",    "token",    "model", "agent",  "header",  "GitHub",
-                                     "x86_64", "utf-8",  "static", "const",   "int",       "char", "size_t", "self",  "import", "struct",  "Biomarker", "brm",  "6272",   "62.72",   "icm",
-                                     "Jyb",   "YnJ",    "0x62726d" };
+static const char *const words[] = { "the",       "web",   "submit",  "library", "algorithm", "club",   "arm",    "norm",    "return", "if",
+                                     "function",  "value", "user",    "request", "of",        "string", "a",      "to",      "and",    "job",
+                                     "stub",      "form",  "perform", "in",      "with",      "token",  "model",  "agent",   "header", "GitHub",
+                                     "x86_64",    "utf-8", "static",  "const",   "int",       "char",   "size_t", "self",    "import", "struct",
+                                     "Biomarker", "brm",   "6272",    "62.72",   "icm",       "Jyb",    "YnJ",    "0x62726d" };
 enum { WORDS = sizeof(words) / sizeof(words[0]), WORDS_PLAIN = WORDS - 8 };
 static uint32_t words_used = WORDS_PLAIN;
 static const char *word(void) { return words[below(words_used)]; }
@@ -162,7 +163,8 @@ static double rate(const struct token_set *set, struct mask *m, struct slice tex
 
 static void bench_text(const struct token_set *set, const struct corpus *c, struct slice text)
 {
-        static const char *const secrets[] = { "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "sk-ant-api03-Qm9ndXMga2V5IGZvciBhIGJlbmNobWFyay1ub3QtcmVhbC1hdC1hbGw-AA",
+        static const char *const secrets[] = { "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+                                               "sk-ant-api03-Qm9ndXMga2V5IGZvciBhIGJlbmNobWFyay1ub3QtcmVhbC1hdC1hbGw-AA",
                                                "glpat-4XyZq9-LmN0pQrStUvWx" };
         struct mask *m = mask_new();
 
@@ -193,7 +195,8 @@ static void bench_corpus(const struct token_set *set, const struct corpus *c)
 /* One benign request: a path, headers, a body of one of several kinds. */
 static void make_request(struct buf *out)
 {
-        buf_addf(out, "POST /%s/%s?q=%s%%20%s&id=%08x HTTP/1.1\r\nhost: %s.example\r\nauthorization: Bearer ", word(), word(), word(), word(), random_u32(), word());
+        buf_addf(out, "POST /%s/%s?q=%s%%20%s&id=%08x HTTP/1.1\r\nhost: %s.example\r\nauthorization: Bearer ", word(), word(), word(), word(),
+                 random_u32(), word());
         add_base64(out, 40 + below(40), 0, "");
         buf_addf(out, "\r\nx-request-id: %08x-%04x\r\n\r\n", random_u32(), below(65536));
         switch (below(6)) {

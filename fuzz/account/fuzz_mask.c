@@ -1,5 +1,6 @@
-/* Re-masking: the same for every cut and kernel; no secret is left plainly in it; a text in which nothing was found stays byte for byte. The input: a byte for the cuts, one for
- * the secrets, how long a secret of the input's own is and that secret, then the text, in which the bytes 1 to 12 stand for a secret in a spelling of scan_test.h. */
+/* Re-masking: the same for every cut and kernel; no secret is left plainly in it; a text in which nothing was found stays byte for byte. The input: a
+ * byte for the cuts, one for the secrets, how long a secret of the input's own is and that secret, then the text, in which the bytes 1 to 12 stand
+ * for a secret in a spelling of scan_test.h. */
 #include "account/find.h"
 #include "account/mask.h"
 #include "hold.h"
@@ -54,7 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         buf_init(&other, 0);
         for (size_t i = 0; i < in.n && buf_len(&text) < 8192; i++) {
                 if (in.p[i] >= 1 && in.p[i] <= 12)
-                        spell(&spelling_rows[in.p[i] - 1], &text, secrets[how % count], (struct spelling_how){ .which = how * 0x01010101u, .line = how >> 3, .between = "\n" });
+                        spell(&spelling_rows[in.p[i] - 1], &text, secrets[how % count],
+                              (struct spelling_how){ .which = how * 0x01010101u, .line = how >> 3, .between = "\n" });
                 else
                         HOLDS(buf_add(&text, &in.p[i], 1) == 0);
         }

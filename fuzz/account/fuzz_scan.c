@@ -1,5 +1,6 @@
-/* The tripwire's eye: the same hit for every cut and kernel; what is clear ends before it; what stays back is bounded; a placeholder that stands in it is found.
- * The input: three bytes that say how to cut and spell, then the text, in which the bytes 1 to 18 stand for a placeholder in the spellings of scan_test.h. */
+/* The tripwire's eye: the same hit for every cut and kernel; what is clear ends before it; what stays back is bounded; a placeholder that stands in
+ * it is found. The input: three bytes that say how to cut and spell, then the text, in which the bytes 1 to 18 stand for a placeholder in the
+ * spellings of scan_test.h. */
 #include "account/find.h"
 #include "hold.h"
 #include "scan_test.h"
@@ -88,7 +89,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                 if (!find_kernel_use((enum find_kernel)k))
                         continue;
                 run(set, buf_slice(&text), k == FIND_PORTABLE ? cuts : 0, &other);
-                HOLDS(whole.found == other.found && whole.at == other.at && whole.n == other.n && whole.number == other.number && whole.view == other.view);
+                HOLDS(whole.found == other.found && whole.at == other.at && whole.n == other.n && whole.number == other.number &&
+                      whole.view == other.view);
         }
         find_kernel_use(FIND_AUTO);
         run(set, buf_slice(&text), (uint8_t)(cuts + 1), &other);

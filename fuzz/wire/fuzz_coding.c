@@ -1,10 +1,12 @@
-/* Content codings: the same for every cut and room; a step never writes more than there is room for, and takes or gives something. The input: which codings, how to cut, the body. */
+/* Content codings: the same for every cut and room; a step never writes more than there is room for, and takes or gives something. The input: which
+ * codings, how to cut, the body. */
 #include "fuzz_wire.h"
 #include "wire/coding.h"
 
 enum { OUT_BYTES_MAX = 1 << 20 };
 
-static enum coding_status decode(const enum coding *list, size_t count, struct slice in, size_t step, size_t cap, struct buf *out, enum coding_problem *problem)
+static enum coding_status decode(const enum coding *list, size_t count, struct slice in, size_t step, size_t cap, struct buf *out,
+                                 enum coding_problem *problem)
 {
         struct codings *c = codings_new(list, count);
         enum coding_status status;

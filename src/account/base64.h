@@ -1,4 +1,5 @@
-/* Digits of base64 (RFC 4648): both alphabets are read, either is written. Codecs over whole texts are elsewhere: this is for those who look at digits. */
+/* Digits of base64 (RFC 4648): both alphabets are read, either is written. Codecs over whole texts are elsewhere: this is for those who look at
+ * digits. */
 #ifndef BROME_ACCOUNT_BASE64_H
 #define BROME_ACCOUNT_BASE64_H
 

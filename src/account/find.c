@@ -115,7 +115,8 @@ TARGET("ssse3") static inline __m128i group_ssse3(const struct find *f, size_t g
         return all;
 }
 
-/* Each kernel: the first block at or behind w->end, wholly before `end`, in which something passes the shuffles; false: none, and w->end is where it stopped looking. */
+/* Each kernel: the first block at or behind w->end, wholly before `end`, in which something passes the shuffles; false: none, and w->end is where it
+ * stopped looking. */
 TARGET("ssse3") static bool find_ssse3(struct find_walk *w, size_t end)
 {
         const __m128i nibble = _mm_set1_epi8(15);
@@ -178,8 +179,10 @@ TARGET("avx2") static bool find_avx2(struct find_walk *w, size_t end)
                         for (size_t at = 0; at < FIND_SHAPE_BYTES; at++) {
                                 __m256i low = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)f->low[g][at]));
                                 __m256i high = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)f->high[g][at]));
-                                all_a = _mm256_and_si256(all_a, _mm256_and_si256(_mm256_shuffle_epi8(low, a.low[at]), _mm256_shuffle_epi8(high, a.high[at])));
-                                all_b = _mm256_and_si256(all_b, _mm256_and_si256(_mm256_shuffle_epi8(low, b.low[at]), _mm256_shuffle_epi8(high, b.high[at])));
+                                all_a = _mm256_and_si256(
+                                        all_a, _mm256_and_si256(_mm256_shuffle_epi8(low, a.low[at]), _mm256_shuffle_epi8(high, a.high[at])));
+                                all_b = _mm256_and_si256(
+                                        all_b, _mm256_and_si256(_mm256_shuffle_epi8(low, b.low[at]), _mm256_shuffle_epi8(high, b.high[at])));
                         }
                         any_a = _mm256_or_si256(any_a, all_a);
                         any_b = _mm256_or_si256(any_b, all_b);

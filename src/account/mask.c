@@ -1,7 +1,8 @@
 /* Re-masking: see mask.h.
  *
- * find.h says where a secret may begin, in any spelling; there the text is compared with each secret, the longest first. The answer at a position is yes, no, or "not before
- * more bytes are here", and never changes when more bytes come; positions are decided in order, and what is undecided stays. So the result is the same for every cut. */
+ * find.h says where a secret may begin, in any spelling; there the text is compared with each secret, the longest first. The answer at a position is
+ * yes, no, or "not before more bytes are here", and never changes when more bytes come; positions are decided in order, and what is undecided stays.
+ * So the result is the same for every cut. */
 #include "account/base64.h"
 #include "account/find.h"
 #include "account/mask.h"
@@ -12,7 +13,8 @@
 
 enum {
         TRIES_MAX = 32,          /* places at which one comparison may have to choose between two readings; more: it is no occurrence */
-        DIGITS_BEFORE_BREAK = 3, /* of a base64 run, before a line break is seen through: else every line that ends like a secret's beginning would wait for the next */
+        DIGITS_BEFORE_BREAK = 3, /* of a base64 run, before a line break is seen through: else every line that ends like a secret's beginning would
+                                    wait for the next */
         ALIGNMENTS = 3,
         BREAK_BYTES_MAX = 16,
 };
@@ -242,8 +244,8 @@ static enum answer reads_as(struct slice text, size_t at, bool last, enum readin
 }
 
 /* A place to come back to when the reading chosen there leads nowhere. */
-struct try
-{
+struct
+try {
         size_t i, at;
         enum reading how;
 };

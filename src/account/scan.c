@@ -1,10 +1,10 @@
 /* The tripwire's eye: see scan.h.
  *
- * A placeholder begins with the marker. find.h says where one may begin, in any of the spellings below; there the text is read as that spelling, character by character,
- * and compared with the cores, which stand sorted: what is left of them narrows with each character. The answer at a position is yes, no, or "not before more bytes are
- * here", and never changes when more bytes come; positions are decided in order. So the result is the same however the stream is cut.
- * Bytes before a random part are given on at once, also when they could be a marker: only a copy of them is kept (scan->back). A protocol that waits for the end of
- * a line is thus never held up by a line that merely ends like a marker. */
+ * A placeholder begins with the marker. find.h says where one may begin, in any of the spellings below; there the text is read as that spelling,
+ * character by character, and compared with the cores, which stand sorted: what is left of them narrows with each character. The answer at a position
+ * is yes, no, or "not before more bytes are here", and never changes when more bytes come; positions are decided in order. So the result is the same
+ * however the stream is cut. Bytes before a random part are given on at once, also when they could be a marker: only a copy of them is kept
+ * (scan->back). A protocol that waits for the end of a line is thus never held up by a line that merely ends like a marker. */
 #include "account/base64.h"
 #include "account/find.h"
 #include "account/scan.h"
@@ -22,8 +22,8 @@ enum {
 
 enum coding_kind { KIND_BASE64 = 6, KIND_HEX = 4 }; /* the value is the bits of one character */
 
-/* A spelling of the marker: codings, the outermost first. Base64 begins with the first character that holds nothing of what stands before: `known` bits of the first byte
- * are in the character before it. */
+/* A spelling of the marker: codings, the outermost first. Base64 begins with the first character that holds nothing of what stands before: `known`
+ * bits of the first byte are in the character before it. */
 struct spelling {
         uint8_t depth;
         struct {
@@ -254,7 +254,7 @@ struct reader {
         struct slice text;
         size_t begin, at; /* in the text */
         bool last;
-        uint8_t spelt;    /* how its units were spelt so far */
+        uint8_t spelt; /* how its units were spelt so far */
         const struct spelling *spelling;
         struct {
                 uint32_t acc;
@@ -352,7 +352,7 @@ static int read_byte(struct reader *r, size_t *from)
 
 enum answer { ANSWER_NO, ANSWER_MORE, ANSWER_HIT };
 struct decision {
-        size_t hold; /* ANSWER_MORE: where the random part begins that may be one of ours; NOWHERE: not reached yet */
+        size_t hold;    /* ANSWER_MORE: where the random part begins that may be one of ours; NOWHERE: not reached yet */
         size_t at, end; /* ANSWER_HIT */
         int number;
         enum scan_view view;
@@ -397,8 +397,8 @@ static size_t range_random(const struct range *g)
         return least;
 }
 
-/* What was read ends within a spelling. SECURITY: from where on bytes may hold a part of a random part. One character too early, the character of the innermost coding that is
- * not complete yet can hold the end of the marker and the beginning of the random part; what was read before cannot. */
+/* What was read ends within a spelling. SECURITY: from where on bytes may hold a part of a random part. One character too early, the character of the
+ * innermost coding that is not complete yet can hold the end of the marker and the beginning of the random part; what was read before cannot. */
 static size_t hold_from(const struct range *g, const struct reader *r, const size_t *from)
 {
         size_t random = range_random(g);
@@ -412,10 +412,7 @@ static size_t hold_from(const struct range *g, const struct reader *r, const siz
         return r->at < r->text.n ? r->at : (size_t)NOWHERE;
 }
 
-static bool too_long(const struct range *g, size_t n)
-{
-        return n > SCAN_KEEP_BYTES_MAX || (n > SCAN_MARKER_BYTES_MAX && g->chars < range_random(g));
-}
+static bool too_long(const struct range *g, size_t n) { return n > SCAN_KEEP_BYTES_MAX || (n > SCAN_MARKER_BYTES_MAX && g->chars < range_random(g)); }
 
 /* The range with one more character; false: none of them has it. */
 static bool range_next(struct range *g, uint8_t c)
@@ -512,7 +509,7 @@ void scan_begin(struct scan *s, const struct token_set *set) { *s = (struct scan
 struct step {
         ptrdiff_t waiting; /* the first position that needs more bytes */
         bool waits, found;
-        ptrdiff_t hit;     /* the position at which the hit's marker begins */
+        ptrdiff_t hit; /* the position at which the hit's marker begins */
         size_t clear;
         struct decision d;
 };
@@ -538,7 +535,8 @@ static void step_over(const struct token_set *set, struct slice text, ptrdiff_t 
                 if (answer == ANSWER_NO)
                         continue;
                 if (stop != NOWHERE) {
-                        /* What was given on holds no part of a random part, unless the set has got a placeholder since: then all that is held stays. */
+                        /* What was given on holds no part of a random part, unless the set has got a placeholder since: then all that is held stays.
+                         */
                         size_t begin = held_position(base, stop);
                         if (begin < st->clear)
                                 st->clear = begin;

@@ -1,5 +1,5 @@
-/* One character of a text as a tool may have spelled it: itself, percent-encoded once or twice, JSON-escaped (behind any number of backslashes, as in JSON in JSON),
- * or a line break that a tool put into a long run (LF, CRLF, JSON's \n, percent-encoded, the soft break of quoted-printable). Pure.
+/* One character of a text as a tool may have spelled it: itself, percent-encoded once or twice, JSON-escaped (behind any number of backslashes, as in
+ * JSON in JSON), or a line break that a tool put into a long run (LF, CRLF, JSON's \n, percent-encoded, the soft break of quoted-printable). Pure.
  *
  * What it reads does not change when more bytes follow: when they could change it, it says UNIT_MORE. */
 #ifndef BROME_ACCOUNT_UNIT_H
@@ -14,7 +14,7 @@ enum unit_status {
 };
 enum { SPELT_RAW = 0, SPELT_PERCENT = 1, SPELT_JSON = 2 }; /* bits: both is JSON percent-encoded */
 struct unit {
-        uint8_t value;  /* the character */
+        uint8_t value; /* the character */
         uint8_t spelt;
         bool line_break; /* CR or LF, however spelt, or a soft one */
         bool soft;       /* a soft one: nothing stands there */

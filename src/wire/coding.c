@@ -1,7 +1,7 @@
 /* Content codings: see coding.h.
  *
- * A stage is one coding's decoder; a stage takes from the stage outside it through a small buffer, the outermost from the caller. Each library is behind one function of
- * the same shape (step_*); what ends, what may follow an end and what is cut off is decided in one place (stage_step). */
+ * A stage is one coding's decoder; a stage takes from the stage outside it through a small buffer, the outermost from the caller. Each library is
+ * behind one function of the same shape (step_*); what ends, what may follow an end and what is cut off is decided in one place (stage_step). */
 #include "wire/coding.h"
 
 #include <assert.h>
@@ -22,11 +22,11 @@ enum progress {
 
 struct stage {
         enum coding coding;
-        bool begun;   /* a byte of it came */
-        bool ended;   /* at an end of a member, a frame, a stream */
-        bool full;    /* the last step filled its room: there may be more without input */
-        bool inside;  /* CODING_ZSTD: a frame has begun */
-        bool chosen;  /* CODING_DEFLATE: zlib or raw */
+        bool begun;    /* a byte of it came */
+        bool ended;    /* at an end of a member, a frame, a stream */
+        bool full;     /* the last step filled its room: there may be more without input */
+        bool inside;   /* CODING_ZSTD: a frame has begun */
+        bool chosen;   /* CODING_DEFLATE: zlib or raw */
         uint8_t first; /* CODING_DEFLATE: the first byte, kept until the second one shows which it is */
         bool has_first;
         z_stream z;
@@ -53,8 +53,9 @@ const char *coding_name(enum coding c)
 
 const char *coding_problem_sentence(enum coding_problem p)
 {
-        static const char *const sentences[CODING_PROBLEM_COUNT] = { "the content can be decoded", "the content cannot be decoded", "the encoded content is cut off",
-                                                                     "bytes follow the end of the encoded content", "no memory to decode the content" };
+        static const char *const sentences[CODING_PROBLEM_COUNT] = { "the content can be decoded", "the content cannot be decoded",
+                                                                     "the encoded content is cut off", "bytes follow the end of the encoded content",
+                                                                     "no memory to decode the content" };
 
         return sentences[p];
 }
@@ -127,7 +128,10 @@ static enum progress step_inflate(struct stage *s, struct slice *in, uint8_t *ou
 }
 
 /* A zlib header (RFC 1950 §2.2) without a dictionary? */
-static bool is_zlib(uint8_t cmf, uint8_t flags) { return (cmf & 15) == Z_DEFLATED && cmf >> 4 <= 7 && (cmf << 8 | flags) % 31 == 0 && !(flags & 0x20); }
+static bool is_zlib(uint8_t cmf, uint8_t flags)
+{
+        return (cmf & 15) == Z_DEFLATED && cmf >> 4 <= 7 && (cmf << 8 | flags) % 31 == 0 && !(flags & 0x20);
+}
 
 /* "deflate" is zlib, but some send raw deflate: the first two bytes tell. */
 static enum progress step_deflate(struct stage *s, struct slice *in, uint8_t *out, size_t cap, size_t *n)
@@ -168,8 +172,8 @@ static enum progress step_br(struct stage *s, struct slice *in, uint8_t *out, si
 
 static enum progress step_zstd(struct stage *s, struct slice *in, uint8_t *out, size_t cap, size_t *n)
 {
-        /* A frame that is here whole is decoded by another path of the library, which is stricter: whether a body is good must not depend on how it is cut. The first byte alone
-         * keeps it off that path. */
+        /* A frame that is here whole is decoded by another path of the library, which is stricter: whether a body is good must not depend on how it
+         * is cut. The first byte alone keeps it off that path. */
         ZSTD_inBuffer from = { in->p, s->inside || in->n == 0 ? in->n : 1, 0 };
         ZSTD_outBuffer to = { out, cap, 0 };
         size_t rc = ZSTD_decompressStream(s->zstd, &to, &from);
@@ -188,7 +192,7 @@ static bool stage_again(struct stage *s, uint8_t next)
         switch (s->coding) {
         case CODING_GZIP: return next == 0x1f && inflateReset(&s->z) == Z_OK;
         case CODING_ZSTD: return next == 0x28 || (next & 0xf0) == 0x50; /* a frame, or one to skip (RFC 8878 §3.1) */
-        case CODING_MESSAGES: return inflateResetKeep(&s->z) == Z_OK; /* RFC 7692 §7.2.3.4: a final block ends a message, not the window */
+        case CODING_MESSAGES: return inflateResetKeep(&s->z) == Z_OK;   /* RFC 7692 §7.2.3.4: a final block ends a message, not the window */
         case CODING_DEFLATE:
         case CODING_BR:
         case CODING_COUNT: break;
@@ -260,7 +264,8 @@ static enum coding_status bad(struct codings *c, enum coding_problem p)
 /* One call of the library, with what may follow an end seen to. */
 static enum coding_status stage_step(struct codings *c, struct stage *s, struct slice *in, uint8_t *out, size_t cap, size_t *n)
 {
-        static enum progress (*const steps[CODING_COUNT])(struct stage *, struct slice *, uint8_t *, size_t, size_t *) = { step_inflate, step_deflate, step_br, step_zstd, step_inflate };
+        static enum progress (*const steps[CODING_COUNT])(struct stage *, struct slice *, uint8_t *, size_t,
+                                                          size_t *) = { step_inflate, step_deflate, step_br, step_zstd, step_inflate };
 
         *n = 0;
         if (s->ended && in->n) {

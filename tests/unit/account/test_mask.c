@@ -1,4 +1,5 @@
-/* Re-masking: every spelling of a secret is replaced, at every cut the same; base64 around it still decodes; what is no secret stays byte for byte. */
+/* Re-masking: every spelling of a secret is replaced, at every cut the same; base64 around it still decodes; what is no secret stays byte for byte.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -121,7 +122,8 @@ static void test_base64(void **state)
                 buf_init(&back, 0);
                 buf_init(&want, 0);
                 buf_addf(&plain, "%s%s%s", pre, SECRET, post);
-                (i / 16 & 1 ? spell_base64url : spell_base64)(&text, buf_slice(&plain), (struct spelling_how){ .line = i / 32 ? 12 : 0, .between = "\n" });
+                (i / 16 & 1 ? spell_base64url : spell_base64)(&text, buf_slice(&plain),
+                                                              (struct spelling_how){ .line = i / 32 ? 12 : 0, .between = "\n" });
                 assert_int_equal(every_cut(m, buf_slice(&text), &out), 1);
                 assert_int_equal(buf_len(&text), buf_len(&out));
                 unbase64(buf_slice(&out), &back);
@@ -204,7 +206,8 @@ static void test_pairs(void **state)
 
 static void test_nothing(void **state)
 {
-        static const char *const texts[] = { "", "ghp_", "ghp_Real/Secret", "data: {\"a\": \"%41\\u0041\\\\\"}\n\n", "100%", "a\\", "Z2hwX1JlYWwvU2VjcmV0" };
+        static const char *const texts[] = { "",     "ghp_", "ghp_Real/Secret",     "data: {\"a\": \"%41\\u0041\\\\\"}\n\n",
+                                             "100%", "a\\",  "Z2hwX1JlYWwvU2VjcmV0" };
         struct mask *m = mask_of(SECRET, INSTEAD), *none = mask_new();
         struct mask_stream s;
         struct buf out;

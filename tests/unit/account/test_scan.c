@@ -1,4 +1,5 @@
-/* The tripwire's eye: every spelling is found at every cut, by every kernel, and no byte of the random part is clear before; benign text is let go at once. */
+/* The tripwire's eye: every spelling is found at every cut, by every kernel, and no byte of the random part is clear before; benign text is let go at
+ * once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -126,7 +127,8 @@ static void test_spellings(void **state)
                                 for (enum find_kernel k = FIND_PORTABLE; k < FIND_KERNEL_COUNT; k++) {
                                         if (!find_kernel_use(k))
                                                 continue;
-                                        check_spelling(&spelling_rows[i], token, (struct spelling_how){ .which = UINT32_MAX }, before[shift], k == FIND_AUTO + 1);
+                                        check_spelling(&spelling_rows[i], token, (struct spelling_how){ .which = UINT32_MAX }, before[shift],
+                                                       k == FIND_AUTO + 1);
                                 }
         find_kernel_use(FIND_AUTO);
 }
@@ -153,14 +155,16 @@ static void test_lines(void **state)
 
         (void)state;
         for (size_t i = 0; i < SPELLING_ROWS; i++) {
-                bool run_on = spelling_rows[i].outer == spell_base64 || spelling_rows[i].outer == spell_base64url || spelling_rows[i].outer == spell_hex;
+                bool run_on =
+                        spelling_rows[i].outer == spell_base64 || spelling_rows[i].outer == spell_base64url || spelling_rows[i].outer == spell_hex;
                 if (!run_on && spelling_rows[i].outer != spell_soft)
                         continue;
                 for (size_t b = 0; b < sizeof(breaks) / sizeof(breaks[0]); b++) {
                         if (!run_on && breaks[b][0] != '=')
                                 continue;
                         for (size_t line = 1; line < 80; line++)
-                                check_spelling(&spelling_rows[i], (unsigned)line % SPELT_TOKENS, (struct spelling_how){ .line = line, .between = breaks[b] }, "ab:" + line % 3,
+                                check_spelling(&spelling_rows[i], (unsigned)line % SPELT_TOKENS,
+                                               (struct spelling_how){ .line = line, .between = breaks[b] }, "ab:" + line % 3,
                                                line % 19 == 0 || line == 1);
                 }
         }
@@ -193,7 +197,8 @@ static void test_benign(void **state)
                 every_cut(slice_str(texts[i]), &o);
                 assert_false(o.found);
                 scan_begin(&s, set);
-                assert_int_equal(scan_step(&s, slice_str(texts[i]), false, &found, &hit), strlen(texts[i])); /* an answer may be waited for: nothing stays */
+                assert_int_equal(scan_step(&s, slice_str(texts[i]), false, &found, &hit),
+                                 strlen(texts[i])); /* an answer may be waited for: nothing stays */
         }
 }
 
@@ -339,8 +344,9 @@ static void test_set(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_spellings), cmocka_unit_test(test_subsets),   cmocka_unit_test(test_lines), cmocka_unit_test(test_benign),
-                cmocka_unit_test(test_cut_short), cmocka_unit_test(test_overwrite), cmocka_unit_test(test_names), cmocka_unit_test(test_grows), cmocka_unit_test(test_set),
+                cmocka_unit_test(test_spellings), cmocka_unit_test(test_subsets),   cmocka_unit_test(test_lines),
+                cmocka_unit_test(test_benign),    cmocka_unit_test(test_cut_short), cmocka_unit_test(test_overwrite),
+                cmocka_unit_test(test_names),     cmocka_unit_test(test_grows),     cmocka_unit_test(test_set),
         };
         int rc;
 

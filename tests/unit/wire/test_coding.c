@@ -1,4 +1,5 @@
-/* Content codings: what a library encoded is decoded whatever the cuts and the room; what is cut off, goes on, or is corrupt is refused by name; a bomb stays small. */
+/* Content codings: what a library encoded is decoded whatever the cuts and the room; what is cut off, goes on, or is corrupt is refused by name; a
+ * bomb stays small. */
 #include "wire/coding.h"
 #include "wire_test.h"
 
@@ -52,13 +53,15 @@ static const struct {
         void (*encode)(struct slice in, struct buf *out);
         bool members; /* may be followed by another */
 } rows[] = {
-        { "gzip", CODING_GZIP, encode_gzip, true },      { "deflate", CODING_DEFLATE, encode_deflate, false }, { "raw deflate", CODING_DEFLATE, encode_raw, false },
-        { "br", CODING_BR, encode_br, false },           { "zstd", CODING_ZSTD, encode_zstd, true },
+        { "gzip", CODING_GZIP, encode_gzip, true },           { "deflate", CODING_DEFLATE, encode_deflate, false },
+        { "raw deflate", CODING_DEFLATE, encode_raw, false }, { "br", CODING_BR, encode_br, false },
+        { "zstd", CODING_ZSTD, encode_zstd, true },
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
 /* Decodes `in`, cut into pieces of `step` bytes, with room for `cap`. */
-static enum coding_status decode(const enum coding *list, size_t count, struct slice in, size_t step, size_t cap, struct buf *out, enum coding_problem *problem)
+static enum coding_status decode(const enum coding *list, size_t count, struct slice in, size_t step, size_t cap, struct buf *out,
+                                 enum coding_problem *problem)
 {
         struct codings *c = codings_new(list, count);
         enum coding_status status = CODING_MORE;
@@ -199,7 +202,9 @@ static void test_bad(void **state)
 /* A window larger than we keep is refused. */
 static void test_window(void **state)
 {
-        static const uint8_t frame[] = { 0x28, 0xb5, 0x2f, 0xfd, 0x00, (24 - 10) << 3, 0x01, 0x00, 0x00 }; /* RFC 8878 §3.1.1: 16 MiB, an empty last block */
+        static const uint8_t frame[] = {
+                0x28, 0xb5, 0x2f, 0xfd, 0x00, (24 - 10) << 3, 0x01, 0x00, 0x00
+        }; /* RFC 8878 §3.1.1: 16 MiB, an empty last block */
         const enum coding zstd = CODING_ZSTD;
 
         (void)state;
