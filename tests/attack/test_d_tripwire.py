@@ -5,16 +5,13 @@ import gzip
 import hashlib
 import json
 import re
-import shutil
 import socket
-import struct
-import subprocess
 import threading
 import time
 import urllib.parse
 import zlib
 
-from accounts import KEYS, Account, configuration
+from accounts import KEYS, Account, alerts, configuration, deflated, frames, random_part, state, tool
 from attack import WIRE, Origin, check
 from world import Brome, Recorder, Skip, World, sh, wait_for
 
@@ -71,10 +68,6 @@ def udp_recorder(address, port):
     return got
 
 
-def random_part(p):
-    return re.search(r"brm(?:-mcp_|[-_])?([a-z2-7]{26,})", p)[1]
-
-
 # ---- the cases ---------------------------------------------------------------------------------------------------------------------------------
 
 def head(case, method="GET", path="", fields=(), host=None):
@@ -102,16 +95,6 @@ def with_head(method="GET", path="", *fields, split=False):
     return build
 
 
-def frames(*messages, rsv1=0, masked=True):
-    out = b""
-    for opcode, fin, payload in messages:
-        n = len(payload)
-        size = bytes([n | 128]) if n < 126 else bytes([126 | 128]) + struct.pack(">H", n)
-        mask = b"\x11\x92\xa3\x54"
-        out += bytes([fin << 7 | rsv1 << 6 | opcode]) + size + mask + bytes(x ^ mask[i & 3] for i, x in enumerate(payload))
-    return out
-
-
 def ws(*messages, deflate=False, pieces=1):
     def build(case):
         ext = ["Sec-WebSocket-Extensions: permessage-deflate"] if deflate else []
@@ -120,19 +103,6 @@ def ws(*messages, deflate=False, pieces=1):
         step = -(-len(text) // pieces)
         return [start] + [text[i:i + step] for i in range(0, len(text), step)]
     return build
-
-
-def deflated(text):
-    z = zlib.compressobj(wbits=-15)
-    return (z.compress(text.encode()) + z.flush(zlib.Z_SYNC_FLUSH))[:-4]
-
-
-def tool(name, *args):
-    def pack(data):
-        if not shutil.which(name):
-            return None
-        return subprocess.run([name, *args], input=data, capture_output=True, check=True).stdout
-    return pack
 
 
 def percent(text):
@@ -238,7 +208,7 @@ def run(j):
         try:
             for x in how[1:]:
                 s.sendall(x.encode("latin-1"))
-            s.settimeout(3 if j["arrives"] else 20)
+            s.settimeout(0.5 if j["arrives"] else 20)
             more = s.recv(4096)
             return {"data": "101", "end": "eof" if not more or more[:1] == b"\x88" else "more"}
         except OSError as e:
@@ -305,14 +275,6 @@ def test_control_everything_arrives(w):
 
 def seen_by(w, j):
     return {"ws": w.ws, "tcp": w.tcp, "sni": w.sni}.get(j["kind"], w.other).everything()
-
-
-def alerts(b, workspace="s"):
-    return [a for a in b.json("alerts") if a["workspace"] == workspace]
-
-
-def state(b, workspace="s"):
-    return next(x["state"] for x in b.json("workspace", "ls") if x["name"] == workspace)
 
 
 def need_brome():

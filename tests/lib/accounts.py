@@ -3,7 +3,12 @@
 KEYS says who holds the secrets. "brome": credentials; the guest holds placeholders. "guest": the same tests over the same gate with the secrets in the guest, as
 a control: the clients and servers do the same then, and every search that must find nothing finds something. (BROME_TEST_KEYS=guest tests/run.py …)"""
 import os
+import re
 import shlex
+import shutil
+import struct
+import subprocess
+import zlib
 
 import search
 from ground import inside, tree
@@ -152,4 +157,41 @@ def watched(front, b, accounts, fn, workspace="s"):
     return out
 
 
-__all__ = ["KEYS", "Account", "Brome", "Search", "configuration", "start", "wait_for", "watched"]
+def random_part(p):
+    return re.search(r"brm(?:-mcp_|[-_])?([a-z2-7]{26,})", p)[1]
+
+
+def alerts(b, workspace="s"):
+    return [a for a in b.json("alerts") if a["workspace"] == workspace]
+
+
+def state(b, workspace="s"):
+    return next(x["state"] for x in b.json("workspace", "ls") if x["name"] == workspace)
+
+
+# ---- messages --------------------------------------------------------------------------------------------------------------------------
+
+def frames(*messages, rsv1=0, masked=True):
+    out = b""
+    for opcode, fin, payload in messages:
+        n = len(payload)
+        size = bytes([n | 128]) if n < 126 else bytes([126 | 128]) + struct.pack(">H", n)
+        mask = b"\x11\x92\xa3\x54"
+        out += bytes([fin << 7 | rsv1 << 6 | opcode]) + size + mask + bytes(x ^ mask[i & 3] for i, x in enumerate(payload))
+    return out
+
+
+def deflated(text):
+    z = zlib.compressobj(wbits=-15)
+    return (z.compress(text.encode()) + z.flush(zlib.Z_SYNC_FLUSH))[:-4]
+
+
+def tool(name, *args):
+    def pack(data):
+        if not shutil.which(name):
+            return None
+        return subprocess.run([name, *args], input=data, capture_output=True, check=True).stdout
+    return pack
+
+
+__all__ = ["KEYS", "Account", "Brome", "Search", "alerts", "configuration", "deflated", "frames", "random_part", "start", "state", "tool", "wait_for", "watched"]
