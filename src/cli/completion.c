@@ -95,11 +95,11 @@ static void offer_kind(const struct asked *a, const char *takes)
 {
         static const struct { const char *word, *directive; } kinds[] = { { "FILE", ":file" }, { "PATH", ":file" }, { "COMMAND", ":file" }, { "DIR", ":folder" } };
 
-        for (takes += strspn(takes, "["); isalpha((unsigned char)*takes); takes++) {
+        for (takes += strspn(takes, "["); isalnum((unsigned char)*takes); takes++) {
                 size_t n = 0;
-                while (isalpha((unsigned char)takes[n]) || takes[n] == '-')
+                while (isalnum((unsigned char)takes[n]) || takes[n] == '-')
                         n++;
-                if (islower((unsigned char)*takes))
+                if (islower((unsigned char)*takes) || isdigit((unsigned char)*takes))
                         offer(a, "", takes, n, "");
                 else if (n == strlen("WORKSPACE") && strncmp(takes, "WORKSPACE", n) == 0)
                         offer_workspaces(a);
@@ -224,6 +224,9 @@ static void answer(struct cli *cli, int n, char *const *words)
                 n--;
         }
         command = table_find(n - 1, words, &taken);
+        /* A command that is a group as well: `approvals`, `approvals allow`. */
+        if (command && n == 2 && table_is_group(words[0]) && a.cur[0] != '-')
+                offer_commands(&a, words[0]);
         if (command)
                 in_command(&a, command, n - 1 - taken, words + taken);
         else if (n == 1 && a.cur[0] == '-')

@@ -92,6 +92,20 @@ static long long hits_of(const struct chan_msg *answer, size_t index)
         return 0;
 }
 
+/* "RULE  # agent NAME": takes the comment off a rule that is a preset's. A comment inside a string has a quote behind it. */
+static struct slice take_agent(struct slice *line)
+{
+        static const struct slice mark = SLICE_LIT("  # agent ");
+
+        for (size_t i = line->n; i-- && line->p[i] != '"';)
+                if (slice_starts(slice_skip(*line, i), mark)) {
+                        struct slice agent = slice_skip(*line, i + mark.n);
+                        line->n = i;
+                        return agent;
+                }
+        return SLICE_EMPTY;
+}
+
 static void print_rules(struct cli *cli, struct slice text, const struct chan_msg *answer)
 {
         bool counted = json_array_size(json_object_get(answer->body, "hits")) > 0;
@@ -100,11 +114,16 @@ static void print_rules(struct cli *cli, struct slice text, const struct chan_ms
         while (text.n) {
                 ptrdiff_t nl = slice_find(text, '\n');
                 struct slice line = nl < 0 ? text : slice_first(text, (size_t)nl);
+                size_t line_bytes = line.n + 1;
                 bool is_default = slice_starts(line, SLICE_LIT("default "));
                 long long hits = is_default ? hits_of(answer, (size_t)-1) : hits_of(answer, index);
                 if (cli->json) {
+                        struct slice agent = take_agent(&line);
                         json_t *o = json_pack("{s:s%, s:I}", "rule", line.p, line.n, "hits", (json_int_t)hits);
-                        char *json = json_dumps(o, JSON_COMPACT);
+                        char *json;
+                        if (agent.n)
+                                json_object_set_new(o, "agent", json_stringn((const char *)agent.p, agent.n));
+                        json = json_dumps(o, JSON_COMPACT);
                         puts(json ? json : "");
                         free(json);
                         json_decref(o);
@@ -115,7 +134,7 @@ static void print_rules(struct cli *cli, struct slice text, const struct chan_ms
                 }
                 if (!is_default)
                         index++;
-                text = slice_skip(text, line.n + 1);
+                text = slice_skip(text, line_bytes);
         }
 }
 

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "base/esc.h"
 #include "cli/local.h"
+#include "cli/secret.h"
 #include "cli/session.h"
 #include "files/loader.h"
 
@@ -92,6 +93,8 @@ static int parse_run(struct cli *cli, int argc, char **argv, struct run *r)
                 { .name = "share", .many = o->share, .many_count = &o->share_count, .many_max = 32 },
                 { .name = "env", .many = o->env, .many_count = &o->env_count, .many_max = 64 },
                 { .name = "memory", .text = &memory },
+                { .name = "agent", .text = &o->agent },
+                { .name = "credential", .many = o->credential, .many_count = &o->credential_count, .many_max = 64 },
                 { .name = "directory", .text = &o->cwd },
         };
         size_t count = sizeof(options) / sizeof(options[0]);
@@ -117,8 +120,8 @@ static int parse_run(struct cli *cli, int argc, char **argv, struct run *r)
         }
         o->memory = memory;
         r->argv = at < argc ? (const char *const *)(argv + at) : shell_argv;
-        if (r->workspace && (o->allow_count || o->share_count || o->memory)) {
-                cli_usage(cli, "--allow, --share and --memory make a throw-away workspace; a saved one has its own (brome rules edit %s)", r->workspace);
+        if (r->workspace && (o->allow_count || o->share_count || o->memory || o->agent || o->credential_count)) {
+                cli_usage(cli, "--allow, --share, --agent, --credential and --memory make a throw-away workspace; a saved one has its own (brome rules edit %s)", r->workspace);
                 return -1;
         }
         return 0;
@@ -143,6 +146,11 @@ static int open_session(struct cli *cli, struct control *c, struct run *r, char 
                         buf_fini(&block);
                         return rc;
                 }
+        }
+        rc = needs_bring(cli, c, r->workspace, buf_slice(&block));
+        if (rc != EXIT_OK) {
+                buf_fini(&block);
+                return rc == EXIT_CONFIG_ || rc == EXIT_USAGE_ ? rc : EXIT_BROME;
         }
         rc = session_call(cli, c, "session.open", open_body(r->workspace, false, r->rm || !r->workspace), buf_slice(&block), &answer);
         buf_fini(&block);
@@ -191,7 +199,8 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         return rc;
 }
 
-static int in_running(struct cli *cli, struct session_exec *e)
+/* `bring`: whoever sits at the terminal may open the vault for what runs there. */
+static int in_running(struct cli *cli, struct session_exec *e, bool bring)
 {
         struct control c = { .fd = -1 };
         char cwd[PATH_MAX];
@@ -201,6 +210,10 @@ static int in_running(struct cli *cli, struct session_exec *e)
                 return EXIT_BROME;
         if (!e->cwd && cli_name_ok(e->workspace) && saved_cwd(cli, e->workspace, cwd))
                 e->cwd = cwd;
+        if (bring && needs_bring(cli, &c, e->workspace, SLICE_EMPTY) != EXIT_OK) {
+                control_close(&c);
+                return EXIT_BROME;
+        }
         rc = session_exec(cli, &c, e);
         control_close(&c);
         return rc;
@@ -215,7 +228,7 @@ int cmd_shell(struct cli *cli, int argc, char **argv)
         if (argc - at != 1)
                 return cli_usage(cli, "which workspace?");
         return in_running(cli, &(struct session_exec){ .workspace = argv[at], .argv = shell_argv,
-                                                                 .pty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) });
+                                                                 .pty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) }, true);
 }
 
 int cmd_exec(struct cli *cli, int argc, char **argv)
@@ -243,5 +256,5 @@ int cmd_exec(struct cli *cli, int argc, char **argv)
                 return cli_usage(cli, "which command?");
         return in_running(cli, &(struct session_exec){ .workspace = workspace, .cwd = cwd, .argv = (const char *const *)(argv + at), .env = env,
                                                                   .env_count = env_count,
-                                                                  .pty = tty || (!no_tty && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) });
+                                                                  .pty = tty || (!no_tty && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) }, false);
 }

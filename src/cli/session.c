@@ -104,9 +104,7 @@ static int refused(const struct chan_msg *answer, const struct err *err)
 
 int session_call(struct cli *cli, struct control *c, const char *op, json_t *body, struct slice text, struct chan_msg *answer)
 {
-        const char *names[] = { "text" };
         int fd = -1, rc;
-        struct err err = ERR_INIT;
 
         if (text.n) {
                 fd = fd_memfd("brome-text", text.p, text.n);
@@ -115,10 +113,19 @@ int session_call(struct cli *cli, struct control *c, const char *op, json_t *bod
                         return cli_fail(EXIT_INTERNAL, "cannot make a memory file");
                 }
         }
-        progress_run(!cli->json);
-        rc = control_call(c, op, body, &fd, names, fd >= 0, progress_step, NULL, answer, &err);
-        progress_run(false);
+        rc = session_call_fd(cli, c, op, body, "text", fd, answer);
         fd_close(&fd);
+        return rc;
+}
+
+int session_call_fd(struct cli *cli, struct control *c, const char *op, json_t *body, const char *name, int fd, struct chan_msg *answer)
+{
+        struct err err = ERR_INIT;
+        int rc;
+
+        progress_run(!cli->json);
+        rc = control_call(c, op, body, &fd, &name, fd >= 0, progress_step, NULL, answer, &err);
+        progress_run(false);
         if (rc == 0)
                 return EXIT_OK;
         if (rc < 0)
@@ -154,7 +161,7 @@ int session_ask(struct cli *cli, const char *op, json_t *body, struct chan_msg *
 
 /* ---- a workspace's block from options ---- */
 
-static void add_string(struct buf *out, const char *s)
+void session_string(struct buf *out, const char *s)
 {
         buf_add_str(out, "\"");
         for (; *s; s++) {
@@ -186,7 +193,7 @@ static int add_share(struct cli *cli, const char *spec, struct buf *out)
         if (!realpath(path, real))
                 return cli_fail(EXIT_USAGE_, "--share %s: there is no such folder", esc_str(path));
         buf_add_str(out, "        share ");
-        add_string(out, real);
+        session_string(out, real);
         return buf_addf(out, "%s\n", mode) < 0 ? EXIT_INTERNAL : EXIT_OK;
 }
 
@@ -211,6 +218,15 @@ int session_block(struct cli *cli, const struct session_options *o, const char *
         buf_addf(out, "workspace %s {\n", name);
         for (size_t i = 0; i < o->share_count && rc == EXIT_OK; i++)
                 rc = add_share(cli, o->share[i], out);
+        for (size_t i = 0; i < o->credential_count; i++) {
+                if (!cli_name_ok(o->credential[i]))
+                        return cli_usage(cli, "`%s` is no credential's name", esc_str(o->credential[i]));
+                buf_addf(out, "        credential %s\n", o->credential[i]);
+        }
+        if (o->agent && !cli_name_ok(o->agent))
+                return cli_usage(cli, "`%s` is no agent's name", esc_str(o->agent));
+        if (o->agent)
+                buf_addf(out, "        agent %s\n", o->agent);
         if (o->memory)
                 buf_addf(out, "        memory %s\n", o->memory);
         if (o->processes)
@@ -221,7 +237,7 @@ int session_block(struct cli *cli, const struct session_options *o, const char *
                 if (!n || strspn(o->env[i], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != n)
                         return cli_usage(cli, "--env takes NAME=VALUE");
                 buf_addf(out, "        env %.*s ", (int)n, o->env[i]);
-                add_string(out, eq + 1);
+                session_string(out, eq + 1);
                 buf_add_str(out, "\n");
         }
         if (rc == EXIT_OK)
@@ -257,8 +273,24 @@ static json_t *exec_body(const struct session_exec *e, struct winsize ws)
                          "rows", ws.ws_row ? ws.ws_row : 24, "cols", ws.ws_col ? ws.ws_col : 80);
 }
 
+static void note_line(const char *text) { cli_note("%s", text); }
+
+/* A second connection, on which bromed says what needs a person. Without one the program runs all the same. */
+static void watch(struct cli *cli, const char *workspace, struct control *w)
+{
+        struct control_options options = { .paths = &cli->paths, .config = cli->config_override };
+        struct err quiet = ERR_INIT;
+
+        *w = (struct control){ .fd = -1 };
+        if (control_connect(w, &options, &quiet) == 0 &&
+            chan_send(w->fd, json_pack("{s:s, s:I, s:s}", "op", "watch", "id", (json_int_t)++w->last_id, "workspace", workspace), NULL, 0) < 0)
+                control_close(w);
+}
+
 int session_exec(struct cli *cli, struct control *c, const struct session_exec *e)
 {
+        struct control w;
+        struct attach_watch watching = { .last_id = &w.last_id, .note = note_line };
         struct winsize ws = { 0 };
         struct chan_msg answer;
         json_t *body;
@@ -276,7 +308,11 @@ int session_exec(struct cli *cli, struct control *c, const struct session_exec *
         chan_msg_fini(&answer);
         if (stream < 0)
                 return cli_fail(EXIT_BROME, "the supervisor answered without a stream");
-        return attach_run(stream, &(struct attach_options){ .pty = e->pty });
+        watch(cli, e->workspace, &w);
+        watching.fd = w.fd;
+        rc = attach_run(stream, &(struct attach_options){ .pty = e->pty, .watch = w.fd >= 0 ? &watching : NULL });
+        control_close(&w);
+        return rc;
 }
 
 /* ---- the end of a session ---- */

@@ -11,16 +11,20 @@ int session_connect(struct cli *cli, struct control *c, bool start);
 int session_ask(struct cli *cli, const char *op, json_t *body, struct chan_msg *answer);
 /* As control_call with one text descriptor, printing progress that takes longer than a second and every error of the daemon's list. */
 int session_call(struct cli *cli, struct control *c, const char *op, json_t *body, struct slice text, struct chan_msg *answer);
+/* The same with a descriptor of that name (borrowed; -1: none). */
+int session_call_fd(struct cli *cli, struct control *c, const char *op, json_t *body, const char *name, int fd, struct chan_msg *answer);
 
 /* Of the answer to session.open: what of the isolation does not hold here, a note each. */
 void session_warnings(const struct chan_msg *answer);
 
 /* --share, --env, --allow and friends as the block of a workspace. */
 struct session_options {
-        const char *allow[64], *share[32], *env[64];
-        size_t allow_count, share_count, env_count;
-        const char *memory, *processes, *cwd;
+        const char *allow[64], *share[32], *env[64], *credential[64];
+        size_t allow_count, share_count, env_count, credential_count;
+        const char *memory, *processes, *cwd, *agent;
 };
+/* A string of the configuration language, in quotes. */
+void session_string(struct buf *out, const char *s);
 /* 0, or an exit code after printing what is wrong. */
 int session_block(struct cli *cli, const struct session_options *o, const char *name, struct buf *out);
 

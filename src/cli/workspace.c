@@ -2,8 +2,10 @@
 #include "cli/cli.h"
 #include "base/esc.h"
 #include "base/fd.h"
+#include "cli/ask.h"
 #include "cli/describe.h"
 #include "cli/local.h"
+#include "cli/secret.h"
 #include "cli/session.h"
 #include "files/loader.h"
 #include "journal/print.h"
@@ -126,6 +128,8 @@ int cmd_workspace_new(struct cli *cli, int argc, char **argv)
                 { .name = "share", .many = o.share, .many_count = &o.share_count, .many_max = 32 },
                 { .name = "env", .many = o.env, .many_count = &o.env_count, .many_max = 64 },
                 { .name = "memory", .text = &o.memory },
+                { .name = "agent", .text = &o.agent },
+                { .name = "credential", .many = o.credential, .many_count = &o.credential_count, .many_max = 64 },
                 { .name = "processes", .text = &o.processes },
                 { .name = "file", .text = &file },
         };
@@ -181,7 +185,47 @@ static int simple(struct cli *cli, int argc, char **argv, const char *op, const 
 
 int cmd_workspace_rm(struct cli *cli, int argc, char **argv) { return simple(cli, argc, argv, "workspace.rm", "name"); }
 int cmd_workspace_freeze(struct cli *cli, int argc, char **argv) { return simple(cli, argc, argv, "freeze", "workspace"); }
-int cmd_workspace_thaw(struct cli *cli, int argc, char **argv) { return simple(cli, argc, argv, "thaw", "workspace"); }
+
+/* Out of `compromised` only a person's word leads: --continue. */
+int cmd_workspace_thaw(struct cli *cli, int argc, char **argv)
+{
+        bool go_on = false;
+        const struct cli_option options[] = { { .name = "continue", .flag = &go_on } };
+        struct chan_msg answer;
+        int rc;
+        const char *name = one_name(cli, argc, argv, options, 1, &rc);
+
+        if (!name)
+                return rc;
+        rc = session_ask(cli, "thaw", json_pack("{s:s, s:b}", "workspace", name, "continue", go_on), &answer);
+        if (rc == EXIT_OK)
+                chan_msg_fini(&answer);
+        return rc;
+}
+
+int cmd_workspace_wipe(struct cli *cli, int argc, char **argv)
+{
+        bool yes = false;
+        const struct cli_option options[] = { { .name = "yes", .flag = &yes } };
+        struct chan_msg answer;
+        char question[256];
+        int rc;
+        const char *name = one_name(cli, argc, argv, options, 1, &rc);
+
+        if (!name)
+                return rc;
+        snprintf(question, sizeof(question), "wipe %s: it is stopped, and its home, layers and placeholders are removed; shares stay as they are. Go on?", name);
+        if (!yes && !ask_possible())
+                return cli_fail_hint(EXIT_NO, "--yes says that it is meant", "nothing was wiped: there is no terminal to ask on");
+        if (!yes && !ask_yes(question))
+                return cli_fail(EXIT_NO, "nothing was wiped");
+        rc = session_ask(cli, "workspace.wipe", json_pack("{s:s}", "name", name), &answer);
+        if (rc == EXIT_OK) {
+                cli_note("%s is wiped; its configuration is as it was", name);
+                chan_msg_fini(&answer);
+        }
+        return rc;
+}
 
 int cmd_workspace_describe(struct cli *cli, int argc, char **argv)
 {
@@ -219,8 +263,12 @@ int cmd_workspace_start(struct cli *cli, int argc, char **argv)
         if (!name)
                 return rc;
         rc = session_connect(cli, &c, true);
-        if (rc != EXIT_OK)
+        if (rc == EXIT_OK)
+                rc = needs_bring(cli, &c, name, SLICE_EMPTY);
+        if (rc != EXIT_OK) {
+                control_close(&c);
                 return rc;
+        }
         rc = session_call(cli, &c, "session.open",
                           json_pack("{s:s, s:b, s:s*, s:s*}", "workspace", name, "keep", 1, "proxy", proxy && *proxy ? proxy : NULL, "no_proxy",
                                     no_proxy && *no_proxy ? no_proxy : NULL),
@@ -236,17 +284,21 @@ int cmd_workspace_start(struct cli *cli, int argc, char **argv)
 
 int cmd_workspace_stop(struct cli *cli, int argc, char **argv)
 {
-        bool force = false;
-        const struct cli_option options[] = { { .name = "force", .flag = &force } };
+        bool force = false, evidence = false;
+        const struct cli_option options[] = { { .name = "force", .flag = &force }, { .name = "save-evidence", .flag = &evidence } };
         struct chan_msg answer;
         int rc;
-        const char *name = one_name(cli, argc, argv, options, 1, &rc);
+        const char *name = one_name(cli, argc, argv, options, 2, &rc);
 
         if (!name)
                 return rc;
-        rc = session_ask(cli, "session.close", json_pack("{s:s, s:b}", "workspace", name, "force", force), &answer);
+        rc = session_ask(cli, "session.close", json_pack("{s:s, s:b, s:b}", "workspace", name, "force", force, "evidence", evidence), &answer);
         if (rc == EXIT_OK) {
                 session_aftermath(cli, &answer);
+                if (*chan_str(&answer, "evidence", ""))
+                        cli_note("the evidence is in %s", esc_str(chan_str(&answer, "evidence", "")));
+                else if (evidence)
+                        cli_note("no evidence was kept; the supervisor's log is %s/bromed.log", cli->paths.runtime);
                 chan_msg_fini(&answer);
         }
         return rc;

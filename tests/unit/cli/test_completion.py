@@ -41,13 +41,17 @@ def words(*typed):
 
 check("first words are all there, once", sorted(words("")) == sorted({n.split()[0] for n in NAMES}), words(""))
 for group in sorted({n.split()[0] for n in NAMES if " " in n}):
-    check(f"second words of {group}", words(group, "") == [n.split()[1] for n in NAMES if n.split()[0] == group])
+    seconds = [n.split()[1] for n in NAMES if n.startswith(group + " ")]
+    # A command that is a group as well offers its operands behind them.
+    check(f"second words of {group}", words(group, "")[:len(seconds)] == seconds and (group in NAMES or len(words(group, "")) == len(seconds)))
 SAVED = ["api-one", "zebra", "saved-x"]
 for typed, want in [
     (["workspace", "describe", ""], SAVED), (["trace", "ls", "z"], ["zebra"]), (["exec", "-e", "A=b", ""], SAVED), (["run", "--rm", "s"], ["saved-x"]),
     (["rules", "set", "api-one", ""], [":file"]), (["rules", "test", ""], SAVED + [":file"]), (["run", "--share", ""], [":folder"]), (["exec", "zebra", "--", ""], [":file"]),
     (["run", "--", ""], [":file"]), (["exec", "zebra", "git", "--"], [":file"]), (["trace", "ls", "--de"], ["--denied"]), (["trace", "ls", "--host", ""], []),
     (["--config", ""], [":file"]), (["--json", "timel"], ["timeline"]), (["help", "doc"], ["doctor"]), (["completion", "f"], ["fish"]), (["workspace", "new", ""], []),
+    (["approvals", ""], ["ls", "allow", "deny", "revoke"] + SAVED), (["approvals", "z"], ["zebra"]), (["approvals", "ls", "z"], ["zebra"]),
+    (["approvals", "allow", "3", "--for", ""], ["once", "5m", "1h", "session"]), (["credential", "import", ""], [":file"]),
     (["nix", ""], []), (["trace", "nix", ""], []), (["share", "diff", "zebra", "a", ""], [":file"]), (["run", "--ver"], []), (["--ver"], ["--version"]),
 ]:
     check(f"`brome {' '.join(typed)}`", words(*typed) == want, words(*typed))
