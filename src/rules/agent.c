@@ -1,7 +1,8 @@
 /* Agent presets: `agent NAME` in a workspace stands for what NAME.conf of the installation says: variables, the model's hosts, programs, rules.
  *
- * A preset is read like an include and merged when the workspace's block is complete: what the workspace says itself comes first and wins, the preset's rules
- * stand behind its own. Printed, the workspace has it all written out, as with macros. A preset says nothing of the rest of the configuration. */
+ * A preset is read like an include and merged when the workspace's block is complete. The workspace's variables win. SECURITY: the preset's rules for its
+ * model's hosts stand before the workspace's own: they say what the agent's credential is good for, and `allow web any` opens nothing else there. Its other
+ * rules stand behind. Printed, the workspace has it all written out, as with macros. A preset says nothing of the rest of the configuration. */
 #include <stdio.h>
 
 #include "base/esc.h"
@@ -216,12 +217,12 @@ static bool has_rule(const struct ruleset *rs, const struct rule *r)
         return false;
 }
 
-/* Behind the workspace's own; what stands there word for word is not said twice, so that a printed workspace with its agent means the same. */
-static bool merge_rules(struct parser *p, struct ruleset *rs, const struct ruleset *from)
+/* All of `from` but what stands in `said` word for word: behind itself a rule decides nothing. */
+static bool add_rules(struct parser *p, struct ruleset *rs, const struct ruleset *from, const struct ruleset *said)
 {
         for (size_t i = 0; i < from->count; i++) {
                 struct rule *to;
-                if (has_rule(rs, &from->rules[i]))
+                if (has_rule(said, &from->rules[i]))
                         continue;
                 to = parser_push(p, &rs->rules, &rs->count, &rs->cap, sizeof(*to), RULES_MAX, "rules");
                 if (!to)
@@ -231,21 +232,69 @@ static bool merge_rules(struct parser *p, struct ruleset *rs, const struct rules
         return true;
 }
 
-bool ruleset_append(struct program *prog, struct ruleset *own, struct ruleset *behind, struct diags *errors)
+/* The preset's rules, the first `first` of which stand in front, around `own`. */
+static bool surround(struct parser *p, struct ruleset *out, const struct ruleset *own, const struct ruleset *preset, size_t first)
+{
+        const struct ruleset none = { 0 }, front = { .rules = preset->rules, .count = first }, rest = { .rules = preset->rules + first, .count = preset->count - first };
+
+        *out = (struct ruleset){ .default_given = own->default_given, .default_allow = own->default_allow, .at = own->at };
+        return add_rules(p, out, &front, &none) && add_rules(p, out, own, &front) && add_rules(p, out, &rest, own);
+}
+
+bool ruleset_surround(struct program *prog, const struct ruleset *own, const struct ruleset *preset, size_t first, struct diags *errors)
 {
         struct parser p = { .prog = prog, .errors = errors, .mode = PARSE_RULES };
-        bool ok = merge_rules(&p, own, behind);
+        struct ruleset all;
+        bool ok = surround(&p, &all, own, preset, first);
 
-        prog->rules = *own;
+        prog->rules = all;
         check_ruleset(prog, &prog->rules, errors);
         return ok;
+}
+
+/* Is every target one of the model's hosts? */
+static bool is_of_model(const struct rule *r, const struct config_workspace *preset)
+{
+        for (size_t i = 0; i < r->target_count; i++) {
+                size_t j;
+                for (j = 0; j < preset->model_count && !(r->targets[i].kind == TARGET_NAME && slice_eq(r->targets[i].name, preset->models[j])); j++)
+                        ;
+                if (j == preset->model_count)
+                        return false;
+        }
+        return true;
+}
+
+static bool merge_rules(struct parser *p, struct block *b, const struct workspace_entry *preset)
+{
+        struct ruleset sorted = { 0 }, all;
+        size_t first = 0;
+
+        for (int of_model = 1; of_model >= 0; of_model--) {
+                for (size_t i = 0; i < preset->rules.count; i++) {
+                        const struct ruleset one = { .rules = &preset->rules.rules[i], .count = 1 };
+                        if (is_of_model(one.rules, &preset->w) == (of_model == 1) && !add_rules(p, &sorted, &one, &sorted))
+                                return false;
+                }
+                if (of_model)
+                        first = sorted.count;
+        }
+        if (!surround(p, &all, &b->ws->rules, &sorted, first))
+                return false;
+        b->ws->preset_first = first;
+        /* Of what follows, as much is the preset's as was not the workspace's own as well. */
+        for (size_t i = first; i < sorted.count; i++)
+                if (!has_rule(&b->ws->rules, &sorted.rules[i]))
+                        b->ws->preset_rest++;
+        b->ws->rules = all;
+        return true;
 }
 
 bool agent_merge(struct parser *p, struct block *b)
 {
         struct preset preset = { .name = b->agent, .kind = ACCOUNT_KIND_COUNT };
         struct config_workspace *w = &b->ws->w;
-        size_t errors = p->errors->total, own;
+        size_t errors = p->errors->total;
         uint16_t source;
 
         if (!preset_source(p, b, &source))
@@ -258,10 +307,8 @@ bool agent_merge(struct parser *p, struct block *b)
                 return parser_fail(p, b->agent_at, "the preset %s says nothing about the agent", esc_str(p->prog->sources[source].name));
         w->agent = preset.name;
         w->agent_kind = preset.kind;
-        own = b->ws->rules.count;
-        if (!merge_env(p, b, &preset.e.w) || !merge_models(p, b, &preset.e.w) || !merge_rules(p, &b->ws->rules, &preset.e.rules))
+        if (!merge_env(p, b, &preset.e.w) || !merge_models(p, b, &preset.e.w) || !merge_rules(p, b, &preset.e))
                 return false;
-        b->ws->preset_count = b->ws->rules.count - own;
         for (size_t i = 0; i < preset.e.w.tool_count; i++)
                 if (!add_tool(p, b, preset.e.w.tools[i]))
                         return false;

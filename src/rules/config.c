@@ -155,11 +155,6 @@ void config_print_workspace(const struct config *c, const struct config_workspac
         buf_add_str(out, "        }\n}\n");
 }
 
-void config_print_rules(const struct config *c, const struct config_workspace *w, struct buf *out)
-{
-        (void)c;
-        print_ruleset(out, w->rules, w->rule_count, w->default_allow, "");
-}
 
 void config_print(const struct config *c, struct buf *out)
 {
@@ -268,16 +263,40 @@ static const struct workspace_entry *entry_of(const struct config *c, const stru
         return NULL;
 }
 
-static bool is_preset_rule(const struct workspace_entry *e, struct slice line)
+static bool is_preset_at(const struct workspace_entry *e, size_t i) { return i < e->preset_first || i >= e->rules.count - e->preset_rest; }
+
+/* Whose a rule is, for who reads and edits them; the parser passes over it. */
+static void print_origin(struct buf *out, const struct workspace_entry *e, size_t i)
+{
+        if (is_preset_at(e, i))
+                buf_addf(out, "  # agent %.*s", SLICE_FMT(e->w.agent));
+}
+
+void config_print_rules(const struct config *c, const struct config_workspace *w, struct buf *out)
+{
+        const struct workspace_entry *e = entry_of(c, w);
+
+        for (size_t i = 0; e && i < e->rules.count; i++) {
+                print_rule(out, &e->rules.rules[i]);
+                print_origin(out, e, i);
+                buf_add_str(out, "\n");
+        }
+        buf_addf(out, "default %s\n", w->default_allow ? "allow" : "deny");
+}
+
+/* Is this line, with or without its origin, one of these rules of the preset? */
+static bool is_preset_line(const struct workspace_entry *e, size_t from, size_t count, struct slice line)
 {
         struct buf text;
         bool same = false;
 
         buf_init(&text, 0);
-        for (size_t i = e->rules.count - e->preset_count; !same && i < e->rules.count; i++) {
+        for (size_t i = from; !same && i < from + count; i++) {
                 buf_clear(&text);
                 print_rule(&text, &e->rules.rules[i]);
                 same = slice_eq(buf_slice(&text), line);
+                print_origin(&text, e, i);
+                same = same || slice_eq(buf_slice(&text), line);
         }
         buf_fini(&text);
         return same;
@@ -292,29 +311,62 @@ static struct slice trimmed(struct slice s)
         return s;
 }
 
-void config_own_rules(const struct config *c, const struct config_workspace *w, struct slice rules, struct buf *out)
+/* From the last line up: a default, blank lines and the preset's rest, until a line is something else. Of what is left, *own stands in front of them, the
+ * default from *after on. */
+static void cut_rest(const struct workspace_entry *e, struct slice rules, size_t *own, size_t *after)
 {
-        const struct workspace_entry *e = entry_of(c, w);
-        size_t own = rules.n, after = rules.n, start;
+        size_t start;
 
-        /* From the last line up: a default, blank lines and the preset's, until a line is something else. */
-        for (size_t end = rules.n; e && e->preset_count && end; end = start) {
+        *own = *after = rules.n;
+        for (size_t end = rules.n; end; end = start) {
                 struct slice line;
                 for (start = end - 1; start && rules.p[start - 1] != '\n';)
                         start--;
                 line = trimmed(slice_of(rules.p + start, end - start));
-                if (is_preset_rule(e, line))
-                        own = start;
-                else if (own == rules.n && slice_starts(line, SLICE_LIT("default ")))
-                        after = start;
+                if (is_preset_line(e, e->rules.count - e->preset_rest, e->preset_rest, line))
+                        *own = start;
+                else if (*own == rules.n && slice_starts(line, SLICE_LIT("default ")))
+                        *after = start;
                 else if (line.n)
                         break;
         }
-        buf_add_slice(out, slice_first(rules, own < after ? own : after));
+        if (*after < *own)
+                *own = *after;
+}
+
+/* From the first line down: blank lines and the preset's. */
+static size_t cut_first(const struct workspace_entry *e, struct slice rules)
+{
+        size_t own = 0, end;
+
+        for (size_t start = 0; start < rules.n; start = end) {
+                struct slice line;
+                for (end = start; end < rules.n && rules.p[end] != '\n';)
+                        end++;
+                end += end < rules.n;
+                line = trimmed(slice_of(rules.p + start, end - start));
+                if (is_preset_line(e, 0, e->preset_first, line))
+                        own = end;
+                else if (line.n)
+                        break;
+        }
+        return own;
+}
+
+void config_own_rules(const struct config *c, const struct config_workspace *w, struct slice rules, struct buf *out)
+{
+        const struct workspace_entry *e = entry_of(c, w);
+        size_t first = 0, own = rules.n, after = rules.n;
+
+        if (e && e->preset_first + e->preset_rest) {
+                cut_rest(e, rules, &own, &after);
+                first = cut_first(e, slice_first(rules, own));
+        }
+        buf_add_slice(out, slice_skip(slice_first(rules, own), first));
         buf_add_slice(out, slice_skip(rules, after));
 }
 
-/* A live edit says what the workspace says itself; its agent's rules stay behind it. */
+/* A live edit says what the workspace says itself; its agent's rules stay around it. */
 static bool add_preset(struct program *prog, const struct workspace_entry *e, struct diags *errors)
 {
         struct ruleset own = prog->rules;
@@ -322,19 +374,25 @@ static bool add_preset(struct program *prog, const struct workspace_entry *e, st
         size_t source = prog->source_count;
         bool ok;
 
-        if (!e || e->preset_count == 0)
+        if (e->preset_first + e->preset_rest == 0)
                 return true;
         buf_init(&text, 0);
-        print_ruleset(&text, e->rules.rules + e->rules.count - e->preset_count, e->preset_count, false, "");
+        for (size_t i = 0; i < e->rules.count; i++) {
+                if (!is_preset_at(e, i))
+                        continue;
+                print_rule(&text, &e->rules.rules[i]);
+                buf_add_str(&text, "\n");
+        }
         prog->rules = (struct ruleset){ 0 };
         ok = !text.failed && program_add_copy(prog, errors, "the agent's rules", buf_slice(&text)) == 0 && program_parse(prog, PARSE_RULES, NULL, source, errors) == 0;
         buf_fini(&text);
-        return ruleset_append(prog, &own, &prog->rules, errors) && ok;
+        return ok && ruleset_surround(prog, &own, &prog->rules, e->preset_first, errors);
 }
 
 static struct policy *make_policy(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, const struct config_live *live,
                                   struct diags *errors)
 {
+        const struct workspace_entry *e = entry_of(c, w);
         struct program prog;
         struct buf head, body;
         bool ok;
@@ -346,11 +404,11 @@ static struct policy *make_policy(const struct config *c, const struct config_wo
         if (rules.n)
                 buf_add_slice(&body, rules);
         else
-                print_ruleset(&body, w->rules, w->rule_count, w->default_allow, "");
+                print_ruleset(&body, w->rules + e->preset_first, w->rule_count - e->preset_first - e->preset_rest, w->default_allow, "");
         ok = !head.failed && !body.failed && program_add_copy(&prog, errors, "tables and hosts", buf_slice(&head)) == 0 &&
              program_parse(&prog, PARSE_POLICY, NULL, 0, errors) == 0;
         ok = ok && program_add_copy(&prog, errors, "added rules", extra) == 0 && program_add_copy(&prog, errors, "rules", buf_slice(&body)) == 0 &&
-             program_parse(&prog, PARSE_RULES, NULL, 1, errors) == 0 && (rules.n == 0 || add_preset(&prog, entry_of(c, w), errors));
+             program_parse(&prog, PARSE_RULES, NULL, 1, errors) == 0 && add_preset(&prog, e, errors);
         buf_fini(&head);
         buf_fini(&body);
         if (ok)

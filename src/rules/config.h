@@ -64,7 +64,7 @@ struct config_workspace {
         bool nested;
         bool detect_off;     /* `detect off`; absent or `log` otherwise */
         bool trace_activity; /* false: `trace off` */
-        const struct rule *rules; /* the workspace's own, then the agent preset's */
+        const struct rule *rules; /* of the agent preset those for its model, the workspace's own, the preset's rest */
         size_t rule_count;
         bool default_allow;
         const struct config_credential *const *credentials; /* bound to it, in order */
@@ -89,7 +89,7 @@ void config_free(struct config *c);
 void config_print(const struct config *c, struct buf *out);
 /* One workspace's block. */
 void config_print_workspace(const struct config *c, const struct config_workspace *w, struct buf *out);
-/* Its rules only, one a line, with the default line. */
+/* Its rules only, one a line, the preset's with a comment that says so, with the default line. */
 void config_print_rules(const struct config *c, const struct config_workspace *w, struct buf *out);
 
 size_t config_workspace_count(const struct config *c);
@@ -118,7 +118,7 @@ struct config_live {
 };
 
 /* Canonical policy text of a workspace: its credentials and model hosts, its rules, the tables they use and every host block. `live` may be NULL. `rules`, when not empty, replaces the workspace's rules (a live
- * edit; "default …" may stand in it); `extra` rules, one a line, come first (`--allow`). `ca file` paths that are relative get the folder of
+ * edit; "default …" may stand in it), and the agent preset's stand around them all the same; `extra` rules, one a line, come before the workspace's own. `ca file` paths that are relative get the folder of
  * the file that names them in front. 0; -1 with diagnostics. */
 int config_policy_text(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, const struct config_live *live, struct buf *out,
                        struct diags *errors) __attribute__((warn_unused_result));
@@ -126,8 +126,8 @@ int config_policy_text(const struct config *c, const struct config_workspace *w,
 struct policy *config_policy(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, struct diags *errors)
         __attribute__((warn_unused_result));
 
-/* Of rules as they were shown, with the agent preset's behind them: without the preset's lines at the end, so that a text that is written back does not pin
- * what the preset says today. Lines that are not the preset's word for word, and what stands above such a line, stay byte for byte. */
+/* Of rules as they were shown, with the agent preset's around them: without the preset's lines at both ends, so that a text that is written back does not
+ * pin what the preset says today. Lines that are not the preset's word for word, and what stands between two such lines, stay byte for byte. */
 void config_own_rules(const struct config *c, const struct config_workspace *w, struct slice rules, struct buf *out);
 
 /* `text` with the inside of `workspace NAME { rules { … } }` replaced by `rules` (one a line, indented here), everything else byte for byte as it was;

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/esc.h"
 #include "base/host.h"
 #include "rules/rules_priv.h"
 
@@ -142,6 +143,35 @@ static void lint_one(const struct lint *l, const struct rule *r, bool names_befo
                         lint_warn(l, r->at, "TRACE shows a request's fields to whoever reads the answer");
 }
 
+/* The agent's preset: rules that the workspace's own cannot stand before. */
+static size_t preset_first(const struct lint *l) { return l->workspace ? l->workspace->preset_first : 0; }
+
+static void warn_never(const struct lint *l, const struct rule *r, const struct rule *before, bool preset)
+{
+        struct buf text;
+
+        buf_init(&text, 0);
+        print_rule(&text, before);
+        if (preset)
+                buf_addf(&text, "` of the agent `%s", esc(l->workspace->w.agent));
+        lint_warn(l, r->at, "this rule is never reached: `%.*s` comes first", (int)(buf_len(&text) < 200 ? buf_len(&text) : 200), (const char *)buf_slice(&text).p);
+        buf_fini(&text);
+}
+
+/* A deny or ask that names a host of the agent's model and closes nothing there. */
+static void lint_own(const struct lint *l, const struct ruleset *rs, const struct rule *r)
+{
+        if (r->action == RULE_ALLOW && !r->ask)
+                return;
+        if (rule_has(r, TARGET_ANY) || rule_has(r, TARGET_CIDR) || rule_has(r, TARGET_TABLE))
+                return; /* what is closed for everybody, not for this host */
+        for (size_t i = 0; i < preset_first(l); i++)
+                if (rs->rules[i].action == RULE_ALLOW && is_tcp(r) && ports_overlap(&rs->rules[i], r) && targets_overlap(&rs->rules[i], r)) {
+                        lint_warn(l, r->at, "the rules of the agent `%s` come before this one, which closes nothing that they open", esc(l->workspace->w.agent));
+                        return;
+                }
+}
+
 static void lint_ruleset(const struct lint *l, const struct ruleset *rs)
 {
         bool names_before = false;
@@ -149,19 +179,16 @@ static void lint_ruleset(const struct lint *l, const struct ruleset *rs)
 
         for (size_t i = 0; i < rs->count; i++) {
                 const struct rule *r = &rs->rules[i];
+                size_t j;
                 lint_one(l, r, names_before);
-                for (size_t j = 0; j < i; j++) {
-                        struct buf text;
-                        if (!rule_shadows(&rs->rules[j], r, &budget))
-                                continue;
-                        buf_init(&text, 0);
-                        print_rule(&text, &rs->rules[j]);
-                        lint_warn(l, r->at, "this rule is never reached: `%.*s` comes first", (int)(buf_len(&text) < 200 ? buf_len(&text) : 200),
-                                (const char *)buf_slice(&text).p);
-                        buf_fini(&text);
-                        break;
-                }
-                if (r->action == RULE_ALLOW && is_tcp(r) && (rule_has(r, TARGET_ANY) || rule_has(r, TARGET_NAME) || rule_has(r, TARGET_SUBTREE) || rule_has(r, TARGET_BELOW)))
+                for (j = 0; j < i && !rule_shadows(&rs->rules[j], r, &budget);)
+                        j++;
+                if (j < i)
+                        warn_never(l, r, &rs->rules[j], j < preset_first(l));
+                else if (i >= preset_first(l))
+                        lint_own(l, rs, r);
+                /* An agent's rules stand above whatever is said; the hosts that they name are its model's. */
+                if (i >= preset_first(l) && r->action == RULE_ALLOW && is_tcp(r) && (rule_has(r, TARGET_ANY) || rule_has(r, TARGET_NAME) || rule_has(r, TARGET_SUBTREE) || rule_has(r, TARGET_BELOW)))
                         names_before = true;
         }
         if (rs->default_allow)

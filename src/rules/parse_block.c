@@ -124,7 +124,7 @@ static const struct keyword rows_workspace[] = {
         { "nested", "yes|no", "new user namespaces inside", NULL, 0, ws_nested },
         { "trace", "activity|off", "what is recorded", NULL, 0, ws_trace },
         { "detect", "log|off", "the injection detector", NULL, 0, ws_detect },
-        { "agent", "NAME", "preset of an agent: its rules behind these, its variables, its model's hosts, its programs", NULL, 0, ws_agent },
+        { "agent", "NAME", "preset of an agent: its rules, those for its model before these, its variables, its model's hosts, its programs", NULL, 0, ws_agent },
         { "credential", "{ NAME, … }", "credentials that are bound: the workspace has their placeholders", NULL, 0, ws_credential },
         { "model", "{ HOST, … }", "hosts of the agent's model: a placeholder in what it tells them is overwritten", NULL, 0, ws_model },
         { "tool", "\"PROGRAM\"", "a program of the host whose installation the guest may read", NULL, 0, ws_tool },

@@ -41,7 +41,8 @@ struct name_ref {
 struct workspace_entry {
         struct config_workspace w;
         struct ruleset rules;
-        size_t preset_count;         /* of the rules, how many at the end are the agent preset's */
+        size_t preset_first;         /* of the rules, how many in front are the agent preset's: those for its model */
+        size_t preset_rest;          /* and how many at the end */
         struct name_ref *bound;      /* `credential { … }` as written; w.credentials once everything is read */
         size_t bound_count, bound_cap;
         uint32_t at;
@@ -202,10 +203,10 @@ void kind_keywords(struct keyword rows[ACCOUNT_KIND_COUNT]);
 bool ws_agent(struct parser *p, void *obj, const struct keyword *k);
 bool ws_model(struct parser *p, void *obj, const struct keyword *k);
 bool ws_tool(struct parser *p, void *obj, const struct keyword *k);
-/* Reads the preset b->agent and puts what it says behind what the workspace says. */
+/* Reads the preset b->agent and merges what it says with what the workspace says. */
 bool agent_merge(struct parser *p, struct block *b);
-/* prog->rules becomes `own` with the rules of `behind` behind it, checked. */
-bool ruleset_append(struct program *prog, struct ruleset *own, struct ruleset *behind, struct diags *errors);
+/* prog->rules becomes `own` with the first `first` rules of `preset` in front and its rest behind, checked. */
+bool ruleset_surround(struct program *prog, const struct ruleset *own, const struct ruleset *preset, size_t first, struct diags *errors);
 bool rule_same(const struct rule *a, const struct rule *b); /* canonical text for canonical text */
 
 /* parse_rule.c */

@@ -186,6 +186,9 @@ void policy_suggest_request(const struct policy *p, const struct policy_request_
 
         if (!can_suggest(&q->flow) || q->flow.port == 0)
                 return;
+        /* What a rule says about an agent's model, its preset says, and no rule comes before that. */
+        if (governed && policy_is_model_host(p, q->flow.name))
+                return;
         for (enum width width = WIDTH_PROFILE; width < WIDTH_COUNT; width++) {
                 struct suggestion s;
                 struct buf text;

@@ -118,50 +118,81 @@ static int load(void *ctx, const char *path, const char *from, char *name, size_
         return -1;
 }
 
-static void expect_rules(const struct config *c, const char *rules, const char *extra, const char *want)
+static void expect_rules(const struct config *c, const char *name, const char *rules, const char *extra, const char *want)
 {
         struct diags errors = { 0 };
         struct buf out;
 
         buf_init(&out, 0);
-        assert_int_equal(config_policy_text(c, config_workspace(c, SLICE_LIT("w")), slice_str(rules), slice_str(extra), NULL, &out, &errors), 0);
+        assert_int_equal(config_policy_text(c, config_workspace(c, slice_str(name)), slice_str(rules), slice_str(extra), NULL, &out, &errors), 0);
         if (!slice_ends(buf_slice(&out), slice_str(want)))
                 fail_msg("%.*s", SLICE_FMT(buf_slice(&out)));
         buf_fini(&out);
 }
 
+static void expect_text(const struct buf *out, const char *want)
+{
+        if (!slice_is(buf_slice(out), want))
+                fail_msg("%.*s", SLICE_FMT(buf_slice(out)));
+}
+
+static void expect_shown(const struct config *c, const char *name, const char *want)
+{
+        struct buf out;
+
+        buf_init(&out, 0);
+        config_print_rules(c, config_workspace(c, slice_str(name)), &out);
+        expect_text(&out, want);
+        buf_fini(&out);
+}
+
+static void expect_own(const struct config *c, const char *name, const char *rules, const char *want)
+{
+        struct buf out;
+
+        buf_init(&out, 0);
+        config_own_rules(c, config_workspace(c, slice_str(name)), slice_str(rules), &out);
+        expect_text(&out, want);
+        buf_fini(&out);
+}
+
 static void test_presets(void **state)
 {
-        static const char *const files[] = { "main", "workspace w { agent x; rules { allow web a.example } }\nworkspace v { agent x }\n",
-                                             "/share/x.conf", "agent x { kind openai; model m.example; rules { allow web m.example path \"/v1\" POST; deny web m.example } }\n", NULL };
+        static const char *const files[] = { "main", "workspace w { agent x; rules { allow web a.example } }\nworkspace v { agent x }\nworkspace y { agent y; rules { allow web any; deny web s.example; default allow } }\n",
+                                             "/share/x.conf", "agent x { kind openai; model m.example; rules { allow web m.example path \"/v1\" POST; deny web m.example } }\n",
+                                             "/share/y.conf", "agent y { model m.example; rules { allow web s.example; allow web m.example GET; deny web { m.example, s.example }; deny web m.example } }\n", NULL };
         struct config_loader loader = { .load = load, .ctx = (void *)(uintptr_t)files, .agents = "/share" };
         struct diags errors = { 0 };
         struct config *c = config_load(&loader, "main", SLICE_EMPTY, "", &errors);
-        struct buf out;
 
         (void)state;
         assert_non_null(c);
-        assert_int_equal(loads, 2); /* the preset once */
+        assert_int_equal(loads, 3); /* each preset once */
         assert_string_equal(config_file_at(c, 1), "/share/x.conf");
         assert_true(slice_is(config_workspace(c, SLICE_LIT("w"))->agent, "x") && config_workspace(c, SLICE_LIT("w"))->agent_kind == ACCOUNT_OPENAI);
-        expect_rules(c, "", "", "rules {\n        allow web a.example\n        allow web m.example path \"/v1\" POST\n        deny web m.example\n        default deny\n}\n");
-        expect_rules(c, "", "deny web a.example\n",
-                     "rules {\n        deny web a.example\n        allow web a.example\n        allow web m.example path \"/v1\" POST\n        deny web m.example\n        default deny\n}\n");
-        /* A live edit stands in front of the preset's rules; what it repeats is not said twice; its default is kept. */
-        expect_rules(c, "allow web b.example\ndefault allow\n", "",
-                     "rules {\n        allow web b.example\n        allow web m.example path \"/v1\" POST\n        deny web m.example\n        default allow\n}\n");
-        expect_rules(c, "deny  web m.example\nallow web b.example\n", "",
-                     "rules {\n        deny web m.example\n        allow web b.example\n        allow web m.example path \"/v1\" POST\n        default deny\n}\n");
-        buf_init(&out, 0);
-        config_own_rules(c, config_workspace(c, SLICE_LIT("w")), SLICE_LIT("# mine\nallow web b.example\n   allow web m.example path \"/v1\" POST\n\n deny web m.example\ndefault deny\n"), &out);
-        assert_true(slice_is(buf_slice(&out), "# mine\nallow web b.example\ndefault deny\n"));
-        buf_clear(&out);
-        config_own_rules(c, config_workspace(c, SLICE_LIT("w")), SLICE_LIT("deny web m.example\nallow web b.example\n"), &out); /* put in front on purpose */
-        assert_true(slice_is(buf_slice(&out), "deny web m.example\nallow web b.example\n"));
-        buf_clear(&out);
-        config_own_rules(c, config_workspace(c, SLICE_LIT("w")), SLICE_EMPTY, &out);
-        assert_int_equal(buf_len(&out), 0);
-        buf_fini(&out);
+        expect_rules(c, "w", "", "", "rules {\n        allow web m.example path \"/v1\" POST\n        deny web m.example\n        allow web a.example\n        default deny\n}\n");
+        expect_rules(c, "w", "", "deny web a.example\n",
+                     "rules {\n        allow web m.example path \"/v1\" POST\n        deny web m.example\n        deny web a.example\n        allow web a.example\n        default deny\n}\n");
+        /* A live edit stands behind the preset's rules for its model; what it repeats is not said twice; its default is kept. */
+        expect_rules(c, "w", "allow web b.example\ndefault allow\n", "",
+                     "rules {\n        allow web m.example path \"/v1\" POST\n        deny web m.example\n        allow web b.example\n        default allow\n}\n");
+        expect_rules(c, "w", "allow web any\ndeny  web m.example\n", "",
+                     "rules {\n        allow web m.example path \"/v1\" POST\n        deny web m.example\n        allow web any\n        default deny\n}\n");
+        /* Rules for others than its model stand behind. */
+        expect_rules(c, "y", "", "",
+                     "rules {\n        allow web m.example GET\n        deny web m.example\n        allow web any\n        deny web s.example\n        allow web s.example\n        deny web { m.example, s.example }\n        default allow\n}\n");
+        expect_rules(c, "y", "allow web s.example\ndeny web { m.example, s.example }\ndeny web a.example\n", "", /* own, though the preset says the same */
+                     "rules {\n        allow web m.example GET\n        deny web m.example\n        allow web s.example\n        deny web { m.example, s.example }\n        deny web a.example\n        default deny\n}\n");
+        expect_shown(c, "w", "allow web m.example path \"/v1\" POST  # agent x\ndeny web m.example  # agent x\nallow web a.example\ndefault deny\n");
+        expect_shown(c, "y", "allow web m.example GET  # agent y\ndeny web m.example  # agent y\nallow web any\ndeny web s.example\nallow web s.example  # agent y\n"
+                             "deny web { m.example, s.example }  # agent y\ndefault allow\n");
+        expect_own(c, "w", "\nallow web m.example path \"/v1\" POST\n  deny web m.example  # agent x\n# mine\nallow web b.example\ndefault deny\n", "# mine\nallow web b.example\ndefault deny\n");
+        expect_own(c, "w", "allow web b.example\ndeny web m.example  # agent x\nallow web c.example\n", "allow web b.example\ndeny web m.example  # agent x\nallow web c.example\n");
+        expect_own(c, "w", "deny web m.example # agent z\ndeny web n.example  # agent x\n", "deny web m.example # agent z\ndeny web n.example  # agent x\n"); /* not the preset's */
+        expect_own(c, "w", "deny web m.example\n", "");
+        expect_own(c, "w", "deny web m.example  # agent x\ndefault allow", "default allow");
+        expect_own(c, "w", "", "");
+        expect_own(c, "y", "deny web m.example\nallow web s.example\nallow web q.example\nallow web s.example  # agent y\n\ndefault allow\n", "allow web s.example\nallow web q.example\ndefault allow\n"); /* put there on purpose */
         config_free(c);
 }
 

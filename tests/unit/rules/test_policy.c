@@ -376,6 +376,29 @@ static void test_suggestions_keep(void **state)
         expect_suggestion_under(&q, "allow web a.example GET body max 1K stream ok", "allow web a.example path \"/a/r.git/git-upload-pack\" GET,HEAD,OPTIONS,POST body max 1K stream ok");
 }
 
+/* Nothing comes before what a preset says about its model, so nothing is suggested. */
+static void test_suggestions_model(void **state)
+{
+        struct policy_request_query q = { .flow = { .name = SLICE_LIT("m.example"), .port = 443 }, .method = SLICE_LIT("POST"), .path = SLICE_LIT("/v1/files") };
+        struct diags errors = { 0 };
+        struct policy *p = policy_parse(SLICE_LIT("model m.example\nrules { deny web m.example }"), "policy", &errors);
+        struct buf out;
+
+        (void)state;
+        assert_non_null(p);
+        buf_init(&out, 0);
+        policy_suggest_request(p, &q, 0, &out);
+        assert_int_equal(buf_len(&out), 0);
+        policy_suggest_request(p, &q, POLICY_DEFAULT_RULE, &out);
+        assert_true(buf_len(&out) > 0);
+        buf_clear(&out);
+        q.flow.name = SLICE_LIT("n.example");
+        policy_suggest_request(p, &q, 0, &out);
+        assert_true(buf_len(&out) > 0);
+        buf_fini(&out);
+        policy_free(p);
+}
+
 static void test_suggestions_above_a_rule(void **state)
 {
         struct policy_request_query q = { .flow = { .name = SLICE_LIT("a.example"), .port = 443 }, .method = SLICE_LIT("POST"), .path = SLICE_LIT("/notes/%22x") };
@@ -500,7 +523,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_requests),       cmocka_unit_test(test_flows),       cmocka_unit_test(test_opaque),           cmocka_unit_test(test_names),
-                cmocka_unit_test(test_verdict_fields), cmocka_unit_test(test_suggestions_masked), cmocka_unit_test(test_suggestions_keep), cmocka_unit_test(test_suggestions), cmocka_unit_test(test_suggestions_above_a_rule), cmocka_unit_test(test_override_keys), cmocka_unit_test(test_reasons),
+                cmocka_unit_test(test_verdict_fields), cmocka_unit_test(test_suggestions_masked), cmocka_unit_test(test_suggestions_keep), cmocka_unit_test(test_suggestions), cmocka_unit_test(test_suggestions_model), cmocka_unit_test(test_suggestions_above_a_rule), cmocka_unit_test(test_override_keys), cmocka_unit_test(test_reasons),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
