@@ -4,8 +4,10 @@
  *   open ID [end] :name=value name=value …   one stream; `end`: no body follows
  *   data ID TEXT | fill ID BYTES | end ID | trailer ID name=value … | reset ID CODE
  *   hold ID | release ID                stop and resume giving window back
+ *   answer ASK ANSWER TTL-MS            to a question
+ *   revoke WHAT NAME HOST PORT          a grant is gone
  *   quit
- * usage: outer-driver PROGRAM POLICY-FILE [PROXY [NO-PROXY]] */
+ * usage: outer-driver PROGRAM POLICY-FILE [PROXY [NO-PROXY]]; with DOOR_ACCOUNT and DOOR_SECRET in the environment it is that account's door */
 #include "base/buf.h"
 #include "base/chan.h"
 #include "base/clock.h"
@@ -242,6 +244,25 @@ static void open_stream(struct item *it, char **w, size_t n)
                 say(json_pack("{s:s,s:s}", "ev", "error", "text", nghttp2_strerror(it->stream)));
 }
 
+/* What bromed says of consent. */
+static bool consent_command(char **w, size_t n)
+{
+        json_t *m = NULL;
+
+        for (size_t i = 1; i < n; i++)
+                unescape(w[i]);
+        if (!strcmp(w[0], "answer") && n > 3)
+                m = json_pack("{s:s,s:I,s:s,s:I}", "op", "answer", "id", (json_int_t)strtoll(w[1], NULL, 10), "answer", w[2], "ttl_ms", (json_int_t)strtoll(w[3], NULL, 10));
+        else if (!strcmp(w[0], "revoke") && n > 4)
+                m = json_pack("{s:s,s:s,s:s,s:s,s:i}", "op", "revoke", "what", w[1], "name", w[2], "host", w[3], "port", (int)strtol(w[4], NULL, 10));
+        if (!m)
+                return false;
+        while (chan_send(chan_fd, json_incref(m), NULL, 0) < 0)
+                poll(&(struct pollfd){ .fd = chan_fd, .events = POLLOUT }, 1, -1);
+        json_decref(m);
+        return true;
+}
+
 static void wake(struct item *it)
 {
         if (it->deferred)
@@ -267,6 +288,8 @@ static void command(char *line)
                 send_policy(w[1]);
                 return;
         }
+        if ((!strcmp(w[0], "answer") || !strcmp(w[0], "revoke")) && consent_command(w, n))
+                return;
         it = &items[strtol(w[1], NULL, 10) % IDS];
         if (!strcmp(w[0], "open"))
                 open_stream(it, w, n);
@@ -310,7 +333,8 @@ static void command(char *line)
 
 static pid_t spawn(const char *program, const char *proxy, const char *no_proxy)
 {
-        int chan[2], pair[2], ev[2];
+        const char *account = getenv("DOOR_ACCOUNT") ? getenv("DOOR_ACCOUNT") : "", *secret = getenv("DOOR_SECRET") ? getenv("DOOR_SECRET") : "";
+        int chan[2], pair[2], ev[2], pipes[2] = { -1, -1 };
         pid_t pid;
         json_t *start;
 
@@ -323,6 +347,7 @@ static pid_t spawn(const char *program, const char *proxy, const char *no_proxy)
                         (void)!fd_cloexec(3, false);
                 else
                         dup2(chan[1], 3);
+                unsetenv("DOOR_SECRET");
                 execl(program, program, (char *)NULL);
                 _exit(127);
         }
@@ -330,12 +355,18 @@ static pid_t spawn(const char *program, const char *proxy, const char *no_proxy)
         chan_fd = chan[0];
         link_fd = pair[0];
         events_fd = ev[0];
-        start = json_pack("{s:s,s:s,s:i,s:s,s:[s,s]}", "op", "start", "workspace", "test", "session", 1, "account", "", "fds", "events", "link");
+        start = json_pack("{s:s,s:s,s:i,s:s,s:[s,s]}", "op", "start", "workspace", "test", "session", 1, "account", account, "fds", "events", "link");
+        if (*account) {
+                if (pipe(pipes) < 0 || fd_write_all(pipes[1], secret, strlen(secret)) < 0)
+                        exit(2);
+                close(pipes[1]);
+                json_array_append_new(json_object_get(start, "fds"), json_string("secret"));
+        }
         if (proxy && *proxy)
                 json_object_set_new(start, "proxy", json_string(proxy));
         if (no_proxy)
                 json_object_set_new(start, "no_proxy", json_string(no_proxy));
-        if (chan_send(chan_fd, start, (int[]){ ev[1], pair[1] }, 2) < 0)
+        if (chan_send(chan_fd, start, (int[]){ ev[1], pair[1], pipes[0] }, *account ? 3 : 2) < 0)
                 exit(2);
         close(ev[1]);
         close(pair[1]);

@@ -9,7 +9,7 @@ DEADLINE = 30
 
 
 class Door:
-    def __init__(self, rules, cas=None, proxy="", no_proxy=None, prefix=()):
+    def __init__(self, rules, cas=None, proxy="", no_proxy=None, prefix=(), account=None, secret=None):
         self.dir = tempfile.mkdtemp(prefix="outer-")
         os.chmod(self.dir, 0o755)
         self.count = 0
@@ -17,7 +17,9 @@ class Door:
         args = list(prefix) + [DRIVER, DOOR, self.policy_file(rules, cas), proxy]
         if no_proxy is not None:
             args.append(no_proxy)
-        self.p = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        env = dict(os.environ, DOOR_ACCOUNT=account, DOOR_SECRET=secret) if account else None
+        self.lines = []  # all that the door said, as it came
+        self.p = subprocess.Popen(args, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.q = queue.Queue()
         self.pending = []
         threading.Thread(target=self.reader, daemon=True).start()
@@ -33,6 +35,7 @@ class Door:
 
     def reader(self):
         for line in self.p.stdout:
+            self.lines.append(line)
             self.q.put(json.loads(line))
         self.q.put({"ev": "eof"})
 
