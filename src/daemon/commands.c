@@ -347,7 +347,7 @@ static void do_rules_set(struct daemon *d, const struct request *r, struct chan_
                 reply_error(d, reply, REQUEST_E_STATE, "the rules were changed meanwhile; look at them again ('brome rules show')");
                 return;
         }
-        if (workspace_busy(ws) && (ws->state == WS_STOPPING || ws->session->change != CHANGE_NONE)) {
+        if (workspace_busy(ws) && (ws->state == WS_STOPPING || ws->session->next_waits.client)) {
                 reply_error(d, reply, REQUEST_E_STATE, "the workspace is being changed or ended just now; try again");
                 return;
         }

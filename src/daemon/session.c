@@ -114,6 +114,7 @@ static void refuse_waiting(struct session *s)
 
         reply_error(d, &s->opener, s->failed ? s->code : REQUEST_E_STATE, s->why);
         reply_error(d, &s->change_waits, REQUEST_E_STATE, s->why);
+        reply_error(d, &s->next_waits, REQUEST_E_STATE, s->why);
         reply_error(d, &s->freeze_waits, REQUEST_E_STATE, s->why);
         reply_error(d, &s->revoke_waits, REQUEST_E_STATE, s->why);
         for (size_t i = 0; i < SESSION_EXECS_WAITING; i++) {

@@ -54,6 +54,7 @@ struct session {
         bool change_again; /* rules changed again meanwhile */
         long long change_cut;
         struct reply change_waits;
+        struct reply next_waits; /* for the change after this one */
 
         unsigned refusals_unanswered; /* refuse and admit sent, not yet answered */
         bool freezing, thawing;
@@ -116,7 +117,7 @@ json_t *session_outer_start(const struct session *s, const char *account);
 bool session_exited(struct workspace *ws, uint64_t id, int status, const char *never_ran);
 
 /* Brings the workspace's present rules to the doors; `reply` (may be empty) is answered when both acknowledged. Busy with another change:
- * a reply is refused, an empty one is queued. */
+ * this one follows it; a second reply that would wait for that is refused. */
 void session_policy(struct workspace *ws, struct reply reply, const char *what);
 /* The journal stopped or started to take records. */
 void session_journal(struct workspace *ws, bool refusing);

@@ -93,8 +93,11 @@ static void change_done(struct session *s)
                            json_pack("{s:s, s:I, s:I}", "op", "done", "generation", (json_int_t)s->change_generation, "cut", (json_int_t)s->change_cut),
                            NULL, 0);
         if (s->change_again) {
+                struct reply next = s->next_waits;
+
                 s->change_again = false;
-                session_policy(ws, (struct reply){ 0 }, "the rules changed again meanwhile");
+                s->next_waits = (struct reply){ 0 };
+                session_policy(ws, next, "the rules changed again meanwhile");
         } else if (s->thaw_after_change) {
                 s->thaw_after_change = false;
                 thaw(s);
@@ -110,7 +113,10 @@ void session_policy(struct workspace *ws, struct reply reply, const char *what)
 
         if (ws->state == WS_STOPPING || ws->state == WS_PREPARING || s->change != CHANGE_NONE) {
                 s->change_again = ws->state != WS_STOPPING;
-                reply_error(ws->daemon, &reply, REQUEST_E_STATE, "the workspace is being changed or ended just now; try again");
+                if (s->change != CHANGE_NONE && s->change_again && !s->next_waits.client)
+                        s->next_waits = reply;
+                else
+                        reply_error(ws->daemon, &reply, REQUEST_E_STATE, "the workspace is being changed or ended just now; try again");
                 return;
         }
         policy = live_mint(s->live, ws->conf, ws->folder, &err) < 0 ? -1 : live_policy(ws->daemon, ws->settings, ws->conf, s->live, &compiled, &err);
