@@ -274,39 +274,60 @@ static bool lies_in(const char *path, const char *folder)
         return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
 }
 
-/* One share against one file, both as the kernel resolves them; a file that is not there harms nobody. */
-static int guard_one(const struct daemon *d, const struct config_workspace *w, const char *file, struct err *err)
+/* The name by which the file is found: its folder resolved, its last part as it is, perhaps a link. */
+static bool real_name(const char *file, char out[PATH_MAX])
 {
-        char share[PATH_MAX], real_share[PATH_MAX], real_file[PATH_MAX];
+        char folder[PATH_MAX], real[PATH_MAX];
+        const char *last = strrchr(file, '/');
+
+        folder_of(folder, file);
+        return last && realpath(*folder ? folder : "/", real) && snprintf(out, PATH_MAX, "%s%s", strcmp(real, "/") == 0 ? "" : real, last) < PATH_MAX;
+}
+
+enum guarded { FROM_CHANGE, FROM_READING };
+
+/* One file against the shares, as the kernel resolves them; a file that is not there harms nobody. */
+static int guard_one(const struct daemon *d, const struct config_workspace *w, const char *file, enum guarded from, struct err *err)
+{
+        char share[PATH_MAX], real_share[PATH_MAX], real_file[PATH_MAX], name[PATH_MAX];
 
         if (!realpath(file, real_file))
                 return 0;
         for (size_t i = 0; i < w->share_count; i++) {
-                if (w->shares[i].mode != SHARE_READ_WRITE)
+                if (from == FROM_CHANGE && w->shares[i].mode != SHARE_READ_WRITE)
                         continue;
                 if (settings_path(d, share, (const char *)w->dir.p, (const char *)w->shares[i].path.p, err) < 0)
                         return -1;
-                if (realpath(share, real_share) && lies_in(real_file, real_share))
-                        return err_set(err, "%s lies in the share %s, where the guest could change it; move it, or share read-only", esc_str(file),
-                                       esc_str(share));
+                if (!realpath(share, real_share) || !(lies_in(real_file, real_share) || (real_name(file, name) && lies_in(name, real_share))))
+                        continue;
+                return err_set(err, from == FROM_CHANGE ? "%s lies in the share %s, where the guest could change it; move it, or share read-only"
+                                                        : "%s lies in the share %s, where the guest could read the secret; move it",
+                               esc_str(file), esc_str(share));
         }
         return 0;
 }
 
-/* Files that the command line reads secrets from. */
-static int guard_secrets(const struct daemon *d, const struct config_workspace *w, struct err *err)
+/* The file that the command line reads the secret from; false: it is no file. */
+static bool secret_file(const struct daemon *d, const struct config_credential *c, char full[PATH_MAX])
 {
+        struct err quiet = ERR_INIT;
+        char dir[PATH_MAX];
+
+        if (c->source != SECRET_FILE || c->dir.n >= sizeof(dir))
+                return false;
+        snprintf(dir, sizeof(dir), "%.*s", SLICE_FMT(c->dir));
+        return settings_path(d, full, dir, (const char *)c->value.p, &quiet) == 0;
+}
+
+/* SECURITY: of every credential, not only of those that are bound to this workspace. */
+static int guard_secrets(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
+{
+        char full[PATH_MAX];
         int rc = 0;
 
-        for (size_t i = 0; rc == 0 && i < w->credential_count; i++) {
-                const struct config_credential *c = w->credentials[i];
-                char dir[PATH_MAX], full[PATH_MAX];
-
-                if (c->source != SECRET_FILE || c->dir.n >= sizeof(dir))
-                        continue;
-                snprintf(dir, sizeof(dir), "%.*s", SLICE_FMT(c->dir));
-                rc = settings_path(d, full, dir, (const char *)c->value.p, err) < 0 ? -1 : guard_one(d, w, full, err);
-        }
+        for (size_t i = 0; rc == 0 && i < config_credential_count(s->config); i++)
+                if (secret_file(d, config_credential_at(s->config, i), full))
+                        rc = guard_one(d, w, full, FROM_READING, err);
         return rc;
 }
 
@@ -317,8 +338,8 @@ int settings_guard(const struct daemon *d, const struct settings *s, const struc
         int rc = 0;
 
         for (size_t i = 0; rc == 0 && i < config_file_count(s->config); i++)
-                rc = guard_one(d, w, config_file_at(s->config, i), err);
-        if (rc < 0 || guard_secrets(d, w, err) < 0)
+                rc = guard_one(d, w, config_file_at(s->config, i), FROM_CHANGE, err);
+        if (rc < 0 || guard_secrets(d, s, w, err) < 0)
                 return -1;
         errors = (struct diags){ 0 };
         p = config_policy(s->config, w, SLICE_EMPTY, SLICE_EMPTY, &errors);
@@ -334,7 +355,7 @@ int settings_guard(const struct daemon *d, const struct settings *s, const struc
                 if (h.ca_path.n == 0 || h.ca_path.n >= sizeof(path))
                         continue;
                 snprintf(path, sizeof(path), "%.*s", SLICE_FMT(h.ca_path));
-                rc = settings_path(d, full, "/", path, err) < 0 ? -1 : guard_one(d, w, full, err);
+                rc = settings_path(d, full, "/", path, err) < 0 ? -1 : guard_one(d, w, full, FROM_CHANGE, err);
         }
         policy_free(p);
         return rc;
@@ -368,10 +389,10 @@ bad:
 
 enum { PROTECTED = 64 /* what the launcher takes; every further file is still kept out of writable shares by settings_guard */ };
 
-/* What no share may contain or lie in: brome's own folders and every file it obeys. */
+/* What no share and no tool's folder may contain or lie in: brome's own folders, every file it obeys, every file with a secret. */
 static json_t *plan_protect(const struct daemon *d, const struct settings *s)
 {
-        char folder[PATH_MAX];
+        char folder[PATH_MAX], full[PATH_MAX];
         json_t *list = json_pack("[s, s]", d->paths.state, d->paths.runtime);
 
         folder_of(folder, d->paths.config);
@@ -380,6 +401,9 @@ static json_t *plan_protect(const struct daemon *d, const struct settings *s)
         for (size_t i = 0; list && i < config_file_count(s->config) && json_array_size(list) < PROTECTED; i++)
                 if (config_file_at(s->config, i)[0] == '/') /* not the name of a block from the command line */
                         json_array_append_new(list, json_string(config_file_at(s->config, i)));
+        for (size_t i = 0; list && i < config_credential_count(s->config) && json_array_size(list) < PROTECTED; i++)
+                if (secret_file(d, config_credential_at(s->config, i), full))
+                        json_array_append_new(list, json_string(full));
         return list;
 }
 

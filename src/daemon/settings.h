@@ -37,7 +37,8 @@ bool settings_names_ca(const struct settings *s, const struct config_workspace *
 int settings_policy(const struct daemon *d, const struct settings *s, const struct config_workspace *w, const struct config_live *live,
                     struct policy **policy, struct err *err) __attribute__((warn_unused_result));
 
-/* SECURITY: no file that brome obeys (configuration, CA) may lie in a share that this workspace can write. 0, or -1 with the line. */
+/* SECURITY: no file that brome obeys (configuration, CA) may lie in a share that this workspace can write, no file with a secret in one that it can read.
+ * 0, or -1 with the line. */
 int settings_guard(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
         __attribute__((warn_unused_result));
 

@@ -603,15 +603,26 @@ def test_wipe():
 
 
 def test_secret_file_in_a_share():
+    """Whoever the credential is bound to, however it is shared, and where only a link to it lies in the share: never a session."""
     with Home() as h:
-        share = f"{h.dir}/share"
-        os.mkdir(share)
-        h.write(f"{share}/token", "x")
-        h.write(h.conf, f'credential forge {{ kind github; secret file "{share}/token"; for api.forge.example }}\n'
-                        f'workspace t1 {{ share "{share}"; credential forge; rules {{ allow web api.forge.example }} }}\n')
+        for d in ("share", "linked", "good"):
+            os.mkdir(f"{h.dir}/{d}")
+        h.write(f"{h.dir}/share/token", "x")
+        os.symlink(f"{h.dir}/good/token", f"{h.dir}/linked/token")
+        h.write(f"{h.dir}/good/token", "y")
+        h.write(h.conf, f'credential forge {{ kind github; secret file "{h.dir}/share/token"; for api.forge.example }}\n'
+                        f'credential other {{ kind bearer; secret file "{h.dir}/linked/token"; for api.corp.example }}\n'
+                        + "".join(f'workspace {n} {{ share "{h.dir}/{what}" {how}; {more} }}\n' for n, what, how, more in (
+                            ("t1", "share", "", "credential forge; rules { allow web api.forge.example }"), ("t2", "share", "read-only", ""),
+                            ("t3", "share", "overlay", ""), ("t4", "linked", "", ""), ("t5", "good", "read-only", ""))) + "workspace t6 { }\n")
         h.up()
-        m = h.client().ask("session.open", workspace="t1")
-        assert m["code"] == "config" and "share" in m["text"], m
+        c = h.client()
+        for n in ("t1", "t2", "t3", "t4", "t5"):
+            m = c.ask("session.open", workspace=n)
+            assert m["code"] == "config" and "lies in the share" in m["text"] and "secret" in m["text"], (n, m)
+        c.ok("session.open", workspace="t6")
+        plan = heard(h, "launch", "plan")
+        assert {f"{h.dir}/share/token", f"{h.dir}/linked/token"} <= set(plan["protect"]), plan
 
 
 def test_tools():
