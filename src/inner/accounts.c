@@ -106,6 +106,17 @@ static struct account *account_new(struct door *d, struct slice name)
         return a;
 }
 
+/* A credential that got another name: its placeholder is the new one's. */
+static void forget_renamed(struct door *d)
+{
+        struct account *gone, *a;
+
+        TAILQ_FOREACH(gone, &d->accounts, list)
+                TAILQ_FOREACH(a, &d->accounts, list)
+                        if (gone->index < 0 && a->index >= 0 && !strcmp(gone->placeholder, a->placeholder))
+                                gone->placeholder[0] = '\0';
+}
+
 int accounts_policy(struct door *d)
 {
         struct account *a;
@@ -124,6 +135,7 @@ int accounts_policy(struct door *d)
                         memcpy(a->placeholder, b->placeholder.p, b->placeholder.n);
                 a->placeholder[b->placeholder.n] = '\0';
         }
+        forget_renamed(d);
         return tokens_renew(d);
 }
 

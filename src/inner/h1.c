@@ -342,7 +342,7 @@ static bool step_body(struct h1 *h, struct slice *in)
         struct slice data;
         enum wire_reason why = WIRE_OK;
 
-        if (!exchange_has_room(x))
+        if (in->n && !exchange_has_room(x)) /* the end of a body needs neither bytes nor room */
                 return false;
         switch (body_read(&h->body, in, &data, &why)) {
         case BODY_MORE:

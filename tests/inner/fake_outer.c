@@ -2,7 +2,8 @@
  *
  * What it answers depends on the path: /echo sends the body back, /bytes/N that many bytes, /count counts the body, /head shows the request's fields, /hints an
  * interim answer first, /trailers ends with one, /refuse/ID says brome-reason, /early answers before the body, /cut resets half-way, /never waits.
- * WebSockets, CONNECT and connect-udp echo. It never judges anything: that is what the tests look at. */
+ * /minted/TEXT says brome-minted, /used brome-account, /packed agrees to a WebSocket extension. WebSockets, CONNECT and connect-udp echo. It never judges
+ * anything: that is what the tests look at. Argument 2: a file in which everything stands that came, as it came. */
 #include "base/buf.h"
 #include "base/slice.h"
 
@@ -22,6 +23,13 @@ struct stream {
 };
 
 static void answer(nghttp2_session *h2, int32_t id, struct stream *s);
+static FILE *came; /* NULL: nobody wants to know */
+
+static void note(const void *p, size_t n)
+{
+        if (came && (fwrite(p, 1, n, came) != n || fflush(came) != 0))
+                abort();
+}
 
 static nghttp2_nv nv(const char *name, const char *value)
 {
@@ -80,7 +88,10 @@ static void answer(nghttp2_session *h2, int32_t id, struct stream *s)
         if (!strcmp(s->method, "CONNECT")) {
                 s->echo = true;
                 s->websocket = !strcmp(s->protocol, "websocket");
-                respond(h2, id, s, "x-kind", s->protocol);
+                if (!strcmp(s->path, "/packed"))
+                        respond(h2, id, s, "sec-websocket-extensions", "permessage-deflate");
+                else
+                        respond(h2, id, s, "x-kind", s->protocol);
         } else if (!strncmp(s->path, "/bytes/", 7)) {
                 char length[24];
                 s->left = strtoull(s->path + 7, NULL, 10);
@@ -90,6 +101,12 @@ static void answer(nghttp2_session *h2, int32_t id, struct stream *s)
         } else if (!strcmp(s->path, "/echo")) {
                 s->echo = true;
                 respond(h2, id, s, "x-kind", "echo");
+        } else if (!strncmp(s->path, "/minted/", 8)) {
+                s->ended = true;
+                respond(h2, id, s, "brome-minted", s->path + 8);
+        } else if (!strcmp(s->path, "/used")) {
+                s->ended = true;
+                respond(h2, id, s, "brome-account", "forge");
         } else if (!strcmp(s->path, "/count")) {
                 /* answered at the end of the body */
         } else if (!strcmp(s->path, "/hints")) {
@@ -142,6 +159,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *f, const uint8_t 
                 snprintf(s->path, sizeof(s->path), "%.*s", (int)vn, v);
         if (slice_is(slice_of(n, nn), ":protocol"))
                 snprintf(s->protocol, sizeof(s->protocol), "%.*s", (int)vn, v);
+        note(n, nn), note(": ", 2), note(v, vn), note("\n", 1);
         buf_addf(&s->head, "%.*s: %.*s\n", (int)nn, n, (int)vn, v);
         return 0;
 }
@@ -173,6 +191,7 @@ static int on_chunk(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_
                 nghttp2_session_consume(h2, id, n);
                 return 0;
         }
+        note(p, n);
         s->count += n;
         if (s->websocket) {
                 ws_echo(s, p, n);
@@ -255,6 +274,8 @@ int main(int argc, char **argv)
         int fd = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 3;
 
         buf_init(&out, 0);
+        if (argc > 2 && !(came = fopen(argv[2], "ab")))
+                return 1;
         for (;;) {
                 const uint8_t *p;
                 ssize_t n;

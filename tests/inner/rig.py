@@ -2,7 +2,7 @@
 transparent sockets, a stand-in for the outer door, and this process in bromed's place. Run through `unshare -n` as root.
 
 Nothing here sleeps for readiness: the door says `ready`, and everything else is a socket that answers or closes."""
-import array, fcntl, json, os, re, socket, struct, subprocess, sys, tempfile, threading, time
+import array, fcntl, json, os, queue, re, socket, struct, subprocess, sys, tempfile, threading, time
 
 IP_TRANSPARENT, IPV6_TRANSPARENT, IP_RECVORIGDSTADDR, IPV6_RECVORIGDSTADDR = 19, 75, 20, 74
 PORT = 4000
@@ -28,8 +28,11 @@ def memfd(data):
 
 
 class Rig:
-    def __init__(self, inner, outer, rules, root):
+    def __init__(self, inner, outer, rules, root, before=""):
         load_fields(root)
+        self.outer_exe, self.doors, self.trips, self.answers = outer, {}, queue.Queue(), queue.Queue()
+        self.no_link = {}  # account: reason; or None, and nothing is said
+        self.asked = queue.Queue()
         self.ns = "bi%d" % os.getpid()
         self.dir = tempfile.mkdtemp()
         self.events, self.lock, self.generation = [], threading.Condition(), 0
@@ -37,7 +40,7 @@ class Rig:
         self.reading.set()
         self.network()
         self.make_ca()
-        self.start(inner, outer, rules)
+        self.start(inner, outer, rules, before)
 
     def network(self):
         sh("ip", "netns", "add", self.ns)
@@ -101,7 +104,7 @@ class Rig:
             raw.append(s)
         return [tcp, udp] + raw
 
-    def start(self, inner, outer, rules):
+    def start(self, inner, outer, rules, before):
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         link_a, link_b = socket.socketpair()
         for s in (link_a, link_b):
@@ -124,25 +127,74 @@ class Rig:
             s.close()
         self.event_socket = ours
         threading.Thread(target=self.read_events, daemon=True).start()
-        self.policy(rules)
+        threading.Thread(target=self.read_control, daemon=True).start()
+        self.policy(rules, before)
         assert self.recv()["op"] == "ready"
 
     def start_outer(self, outer, link):
-        self.outer = subprocess.Popen([outer, str(link.fileno())], pass_fds=[link.fileno()])
+        self.outer = subprocess.Popen([outer, str(link.fileno()), self.came_path("")], pass_fds=[link.fileno()])
 
     def send(self, body, fds=()):
         socket.send_fds(self.control, [json.dumps(body).encode()], list(fds))
 
-    def recv(self):
-        self.control.settimeout(20)
-        data = self.control.recv(65536)
-        if not data:
-            raise RuntimeError("the door is gone: %s" % self.inner.wait())
-        return json.loads(data)
+    def read_control(self):
+        """Answers go to whoever asked; what the door says by itself is heard here, as bromed does."""
+        while True:
+            data = self.control.recv(65536)
+            msg = json.loads(data) if data else None
+            if msg and msg["op"] == "account":
+                self.asked.put(msg["account"])
+                if msg["account"] not in self.no_link:
+                    self.link(msg["account"])
+                elif self.no_link[msg["account"]]:
+                    self.send({"op": "no-link", "account": msg["account"], "reason": self.no_link[msg["account"]]})
+            elif msg and msg["op"] == "trip":
+                self.trips.put(msg)
+            else:
+                self.answers.put(msg)
+            if not msg:
+                return
 
-    def policy(self, rules):
+    def recv(self):
+        msg = self.answers.get(timeout=20)
+        if not msg:
+            raise RuntimeError("the door is gone: %s" % self.inner.wait())
+        return msg
+
+    # accounts: one stand-in for the outer door of each
+
+    def came_path(self, account):
+        return os.path.join(self.dir, "came-" + account)
+
+    def link(self, account):
+        a, b = socket.socketpair()
+        for s in (a, b):
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        self.doors[account] = subprocess.Popen([self.outer_exe, str(b.fileno()), self.came_path(account)], pass_fds=[b.fileno()])
+        self.send({"op": "link", "account": account, "fds": ["link"]}, [a.fileno()])
+        a.close()
+        b.close()
+
+    def came(self, account=""):
+        """Everything that ever reached a stand-in."""
+        try:
+            with open(self.came_path(account), "rb") as f:
+                return f.read()
+        except FileNotFoundError:
+            return b""
+
+    def forget(self):
+        """What came so far no longer counts."""
+        for f in os.listdir(self.dir):
+            if f.startswith("came-"):
+                os.truncate(os.path.join(self.dir, f), 0)
+
+    def all_came(self):
+        return b"".join(self.came(f[5:]) for f in os.listdir(self.dir) if f.startswith("came-"))
+
+    def policy(self, rules, before=""):
         self.generation += 1
-        fd = memfd(json.dumps({"rules": "rules {\n%s\n}\n" % rules, "cas": {}}).encode())
+        fd = memfd(json.dumps({"rules": "%s\nrules {\n%s\n}\n" % (before, rules), "cas": {}}).encode())
         self.send({"op": "policy", "generation": self.generation, "fds": ["policy"]}, [fd])
         os.close(fd)
         answer = self.recv()
@@ -197,9 +249,11 @@ class Rig:
         return subprocess.run(["ip", "netns", "exec", self.ns, *argv], capture_output=True, timeout=kw.pop("timeout", 120), **kw)
 
     def close(self):
+        self.control.shutdown(socket.SHUT_RDWR)  # a thread reads there
         self.control.close()
         self.inner.wait(10)
-        self.outer.wait(10)
+        for p in [self.outer, *self.doors.values()]:
+            p.wait(10)
         subprocess.run(["ip", "netns", "del", self.ns])
 
 

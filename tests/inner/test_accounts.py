@@ -1,0 +1,804 @@
+#!/usr/bin/env python3
+"""Accounts at the inner door: whose door an exchange takes, what is held, what trips, what is refused. Each test says both what the guest sees and what
+reached a stand-in of an outer door: of a request that was refused, nothing.
+test_accounts.py BROME-INNER FAKE-OUTER [test name …]; makes its own namespaces, so it needs root (skipped without it). Prints TAP."""
+import base64, gzip, os, queue, re, socket, struct, sys, threading, time, zlib
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+from guest import Client, closed, read_all
+
+FORGE = "brm_abcdefghijklmnopqrstuvwxyz234567"
+OTHER = "brm_zyxwvutsrqponmlkjihgfedcba765432"
+MODEL = "sk-ant-api03-brm-" + "mnbvcxzlkjhgfdsapoiuytrewq" * 3 + "2345672345672"
+BODY = "brm_k7k7k7k7aabbccddeeffgghhiijjkk22"
+def hub():
+    """GitHub's shape: nothing between the marker and the random part, and a checksum."""
+    chars, text = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "brm" + "hubhubhubabcdefghijklmnop27"
+    crc, digits = zlib.crc32(text.encode()), ""
+    for _ in range(6):
+        crc, digits = crc // 62, chars[crc % 62] + digits
+    return "ghp_" + text + digits
+
+
+HUB = hub()
+MINTED = "brm_" + "m2m3m4m5m6m7n2n3n4n5n6n7o2o3o4o5"
+
+BEFORE = """credential forge { kind bearer; for { api.forge.example, git.forge.example, ws.forge.example, two.forge.example:8443 }; placeholder "%s" }
+credential hub { kind github; for hub.example; placeholder "%s" }
+credential other { kind bearer; for other.example; placeholder "%s" }
+credential claude { kind anthropic; for api.model.example; placeholder "%s" }
+credential inbody { kind bearer; for body.example; field body; field websocket; placeholder "%s" }
+credential mirror { kind bearer; for mirror.corp.example; attach }
+model { api.model.example }
+known { forge known.example }
+""" % (FORGE, HUB, OTHER, MODEL, BODY)
+RULES = """allow web example.org
+allow web known.example
+allow web stream.example stream ok
+allow web anon.example anonymous
+allow web small.example body max 100K
+allow web .forge.example
+allow web git.example as git
+allow web npm.example as npm
+allow web mirrored.example as npm via "https://mirror.corp.example/npm/"
+allow web other.example
+allow web api.model.example
+allow web body.example
+allow web .wild.example
+allow web {two.forge.example, api.forge.example}:8443
+allow tcp db.example:5432
+allow tcp api.forge.example:22
+allow any any.example
+allow udp dns.example:5353
+allow icmp ping.example
+default deny"""
+
+TESTS = []
+
+
+def test(fn):
+    TESTS.append(fn)
+    return fn
+
+
+class Guest(Client):
+    def __init__(self, rig):
+        super().__init__(rig)
+        self.known, self.count = {}, 0
+
+    def addr(self, name, kind="A"):
+        if (name, kind) not in self.known:
+            self.known[name, kind] = super().addr(name, kind)
+        return self.known[name, kind]
+
+    def mark(self):
+        self.count += 1
+        return "mark-%d-end" % self.count
+
+    def sync(self):
+        """What was sent before on any link has arrived when this returns."""
+        for host in ("example.org", *(("api.forge.example",) if "forge" in self.rig.doors else ())):
+            mark = self.mark()
+            p = self.curl("https://%s/sync" % host, "-H", "x-mark: " + mark)
+            assert p.returncode == 0 and mark.encode() in p.stdout, p
+
+
+BOTH = ("--http1.1", "--http2")
+
+
+def decided(r, c):
+    """What bromed does after a trip when a person says continue. The trip."""
+    trip = r.trips.get(timeout=5)
+    assert r.ask({"op": "refuse", "reason": "compromised"})["op"] == "refuse"
+    assert r.ask({"op": "admit"})["op"] == "admit"
+    return trip
+
+
+def quiet(r, c, *never):
+    """Nothing tripped, and none of these bytes reached an outer door."""
+    c.sync()
+    assert r.trips.empty(), r.trips.get()
+    came = r.all_came()
+    for text in never:
+        assert (text if isinstance(text, bytes) else text.encode()) not in came, text
+
+
+def tripped(r, c, p, mark, **want):
+    assert b" 403" in p.stdout and b"tripwire" in p.stdout, p
+    trip = decided(r, c)
+    for k, v in want.items():
+        assert trip[k] == v, (k, v, trip)
+    assert r.trips.empty()
+    quiet(r, c, mark)
+    assert FORGE[6:] not in str(trip) and trip["flow"] > 0, trip
+    return trip
+
+
+PACKED = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n"
+
+
+@test
+def accounts_come(r, c):
+    """The first test: the rig begins without accounts. What was not looked at is not let on once there is something to look for."""
+    db = c.connect(c.addr("db.example"), 5432)
+    db.sendall(b"x")
+    assert db.recv(1) == b"x"
+    ws, head = ws_open(c, "example.org", more=PACKED)
+    assert b" 101 " in head and b"permessage-deflate" in r.came()
+    half = h1_open(c, "example.org", ["/echo", "Content-Length: 10"], b"hello")
+    until(half, b"hello")
+    keep = c.tls("example.org")
+    keep.sendall(b"GET /never HTTP/1.1\r\nHost: example.org\r\n\r\n")
+    r.event(type="verdict", path="/never")
+    forge = c.tls("api.forge.example")
+    forge.sendall(b"GET /never HTTP/1.1\r\nHost: api.forge.example\r\n\r\n")
+    r.event(type="verdict", path="/never")
+    assert b"200" in c.curl("https://example.org/free", "-i", "-H", "X-T: " + FORGE).stdout
+    assert r.policy(RULES, BEFORE) >= 4
+    assert closed(db) and closed(ws) and closed(half)
+    assert b" 403 " in read_all(forge, 300)
+    assert r.policy(RULES.replace("allow web example.org", "ask web example.org"), BEFORE) >= 1
+    assert b" 403 " in read_all(keep, 300)
+    r.policy(RULES, BEFORE)
+
+
+@test
+def takes_its_own_door(r, c):
+    for v in BOTH:
+        mark = c.mark()
+        p = c.curl("https://api.forge.example/mine", v, "-H", "x-mark: " + mark, "-H", "Authorization: Bearer " + FORGE)
+        assert p.returncode == 0 and FORGE.encode() in p.stdout, p
+        assert mark.encode() in r.came("forge") and mark.encode() not in r.came()
+        ev = r.event(type="verdict", host="api.forge.example", path="/mine")
+        assert ev["verdict"] == "allow" and ev["account"] == "forge", ev
+    assert r.asked.get(timeout=1) == "forge" and r.asked.empty()
+    c.curl("https://api.forge.example/used")
+    ev = r.event(type="verdict", path="/used")
+    assert r.event(type="end", id=ev["id"])["account"] == "forge"
+    mark = c.mark()
+    assert c.curl("https://api.forge.example/without", "-H", "x-mark: " + mark).returncode == 0
+    assert mark.encode() in r.came("forge") and mark.encode() not in r.came()
+    quiet(r, c)
+
+
+@test
+def door_is_not_to_be_had(r, c):
+    for reason, want in (("locked", b"vault-locked"), ("no-secret", b"no-secret"), ("internal", b"outer-gone")):
+        r.no_link["other"] = reason
+        for v in BOTH:
+            p = c.curl("https://other.example/x", "-i", v, "-H", "Authorization: Bearer " + OTHER)
+            assert want in p.stdout and (b" 503" in p.stdout or b" 502" in p.stdout), p
+            assert r.asked.get(timeout=1) == "other"
+            ev = r.event(type="verdict", host="other.example", path="/x")
+            assert ev["verdict"] == "deny" and ev["reason"] == want.decode(), ev
+    r.no_link["other"] = None
+    got = {}
+    t = threading.Thread(target=lambda: got.update(p=c.curl("https://other.example/late", "-i", "-d", "body")))
+    t.start()
+    assert r.asked.get(timeout=5) == "other"
+    assert c.curl("https://example.org/meanwhile").returncode == 0
+    r.link("other")
+    t.join()
+    assert b" 200" in got["p"].stdout, got
+    quiet(r, c)
+
+
+@test
+def its_end_is_its_own(r, c):
+    s = c.tls("api.forge.example")
+    s.sendall(b"GET /never HTTP/1.1\r\nHost: api.forge.example\r\n\r\n")
+    r.event(type="verdict", path="/never")
+    n = c.tls("example.org")
+    n.sendall(b"GET /never HTTP/1.1\r\nHost: example.org\r\n\r\n")
+    r.event(type="verdict", path="/never")
+    r.doors["forge"].kill()
+    assert b" 502 " in read_all(s, 100)
+    assert c.curl("https://example.org/other").returncode == 0
+    n.settimeout(0.3)
+    try:
+        assert not n.recv(1), "cut too"
+        assert False
+    except TimeoutError:
+        pass
+    n.close()
+    while not r.asked.empty():
+        r.asked.get()
+    assert c.curl("https://api.forge.example/again").returncode == 0
+    assert r.asked.get(timeout=1) == "forge"
+
+
+def encodings(t):
+    t = t.encode()
+    yield "plain", t
+    for pad in (b"", b"x", b"xy"):
+        yield "base64", base64.b64encode(pad + t)
+    yield "base64", base64.urlsafe_b64encode(b"x" + t)
+    yield "hex", t.hex().encode()
+    yield "percent", b"".join(b"%%%02x" % b for b in t)
+    yield "percent", b"".join(b"%%25%02x" % b for b in t)
+    yield "json", b"".join(b"\\u%04x" % b for b in t)
+    yield "plain", t.upper()
+
+
+@test
+def trips_in_the_head(r, c):
+    for v in BOTH:
+        for view, t in encodings(FORGE):
+            mark = c.mark()
+            trip = tripped(r, c, c.curl("https://example.org/x", "-i", v, "-H", "x-mark: " + mark, "-H", "X-Thing: a " + t.decode() + " b"), mark)
+            assert trip["account"] == "forge" and trip["host"] == "example.org" and trip["port"] == 443 and trip["field"] == "header x-thing", trip
+            assert trip["view"] == view and trip["method"] == "GET" and trip["path"] == "/x" and trip["placeholder"].startswith("brm_abcd"), trip
+        ev = r.event(type="verdict", engine="Tripwire")
+        assert ev["verdict"] == "deny" and ev["reason"] == "tripwire" and ev["host"] == "example.org", ev
+        basic = base64.b64encode(("user:" + FORGE).encode()).decode()
+        for field, args in (("header authorization", ["-H", "Authorization: Bearer " + FORGE]), ("header authorization", ["-H", "Authorization: Basic " + basic]),
+                            ("header cookie", ["-H", "Cookie: a=1; t=" + FORGE]), ("header referer", ["-H", "Referer: https://x.example/#" + FORGE]),
+                            ("header name", ["-H", FORGE + ": x"])):
+            mark = c.mark()
+            tripped(r, c, c.curl("https://example.org/y", "-i", v, "-H", "x-mark: " + mark, *args), mark, field=field)
+        for field, url in (("path", "/p/" + FORGE), ("query", "/q?a=b&k=" + FORGE), ("path", "/p/" + "".join("%%%02X" % ord(ch) for ch in FORGE))):
+            mark = c.mark()
+            trip = tripped(r, c, c.curl("https://example.org" + url, "-i", v, "-H", "x-mark: " + mark), mark, field=field)
+        mark = c.mark()
+        tripped(r, c, c.curl("http://example.org/clear", "-i", "-H", "x-mark: " + mark, "-H", "X-T: " + FORGE), mark, port=80)
+
+
+def coded(t):
+    import brotli, zstandard
+    text = b"some text " * 50 + t.encode() + b" and more" * 50
+    yield "gzip", gzip.compress(text)
+    yield "deflate", zlib.compress(text)
+    yield "br", brotli.compress(text)
+    yield "zstd", zstandard.compress(text)
+    yield "gzip, br", brotli.compress(gzip.compress(text))
+
+
+def post(c, url, body, *more, v="--http1.1", **kw):
+    return c.curl(url, "-i", v, "--data-binary", "@-", *more, input=body, **kw)
+
+
+@test
+def trips_in_the_body(r, c):
+    for v in BOTH:
+        for view, t in encodings(FORGE):
+            for chunked in ([], ["-H", "Transfer-Encoding: chunked"]) if v == "--http1.1" else ([],):
+                mark = c.mark()
+                body = mark.encode() + b" text " * 1000 + t + b" after" * 1000
+                tripped(r, c, post(c, "https://example.org/b", body, "-H", "x-mark: " + mark, *chunked, v=v), mark, field="body", view=view, method="POST")
+        for coding, body in coded(FORGE):
+            mark = c.mark()
+            p = post(c, "https://example.org/c", body, "-H", "x-mark: " + mark, "-H", "Content-Encoding: " + coding, v=v)
+            tripped(r, c, p, mark, field="body", view="plain")
+    form = ["-F", "a=b", "-F", "file=@-;filename=x"]
+    mark = c.mark()
+    tripped(r, c, c.curl("https://example.org/f", "-i", "-H", "x-mark: " + mark, *form, input=base64.encodebytes(b"y" * 100 + FORGE.encode())), mark, view="base64")
+
+
+@test
+def coded_bodies_arrive_as_they_were(r, c):
+    for v in BOTH:
+        for coding, body in coded("nothing in it"):
+            mark = c.mark()
+            assert b" 200" in post(c, "https://example.org/count", body, "-H", "x-mark: " + mark, "-H", "Content-Encoding: " + coding, v=v).stdout
+            assert body in r.came()
+        big = gzip.compress(os.urandom(3 << 20))
+        p = post(c, "https://example.org/count", big, "-H", "Content-Encoding: gzip", v=v)
+        assert b"%d\n" % len(big) in p.stdout, p
+        for coding, body in (("x-odd", b"abc"), ("gzip", b"no gzip at all"), ("gzip", gzip.compress(b"x" * 1000)[:-3]), ("gzip", gzip.compress(b"y") + b"tail")):
+            mark = c.mark()
+            p = post(c, "https://example.org/x", body, "-H", "x-mark: " + mark, "-H", "Content-Encoding: " + coding, v=v)
+            assert b" 403" in p.stdout and b"coding-unknown" in p.stdout, p
+            quiet(r, c, mark)
+        mark = c.mark()
+        import zstandard
+        bomb = zstandard.compress(b"\0" * (200 << 20))
+        start = time.monotonic()
+        p = post(c, "https://example.org/x", bomb, "-H", "x-mark: " + mark, "-H", "Content-Encoding: zstd", v=v)
+        assert b" 403" in p.stdout and time.monotonic() - start < 5, p
+        quiet(r, c, mark)
+
+
+def until(s, text):
+    got = b""
+    while text not in got:
+        data = s.recv(4096)
+        assert data, got
+        got += data
+    return got
+
+
+def h1_open(c, host, head, body=b"", port=443):
+    s = c.tls(host, port)
+    s.sendall(("POST %s HTTP/1.1\r\nHost: %s\r\n" % (head[0], host) + "".join(h + "\r\n" for h in head[1:]) + "\r\n").encode() + body)
+    return s
+
+
+@test
+def chunk_and_trailer(r, c):
+    mark = c.mark()
+    s = h1_open(c, "example.org", ["/echo", "Transfer-Encoding: chunked", "x-mark: " + mark])
+    for ch in FORGE:
+        s.sendall(b"1\r\n" + ch.encode() + b"\r\n")
+    s.sendall(b"0\r\n\r\n")
+    assert b" 403 " in read_all(s)
+    assert decided(r, c)["field"] == "body"
+    quiet(r, c, mark)
+    mark = c.mark()
+    s = h1_open(c, "example.org", ["/echo", "Transfer-Encoding: chunked", "x-mark: " + mark], b"2\r\nab\r\n0\r\nx-t: %s\r\n\r\n" % FORGE.encode())
+    assert b" 403 " in read_all(s)
+    assert decided(r, c)["field"] == "trailer x-t"
+    quiet(r, c, mark)
+
+
+@test
+def behind_the_first_mib(r, c):
+    """The random part does not leave; what stands before it may have."""
+    for v in BOTH:
+        mark = c.mark()
+        body = b"z" * (1536 * 1024) + FORGE.encode() + b"z" * 4096
+        p = post(c, "https://example.org/count", body, "-H", "x-mark: " + mark, v=v)
+        assert b"200" not in p.stdout[:20] or p.returncode != 0, p
+        assert decided(r, c)["field"] == "body"
+        c.sync()
+        came = r.came()
+        assert mark.encode() in came and FORGE[4:16].encode() not in came and FORGE[:5].encode() not in came[came.rfind(mark.encode()):]
+
+
+@test
+def nothing_leaves_before_it_was_seen(r, c):
+    mark = c.mark()
+    s = h1_open(c, "example.org", ["/count", "Content-Length: 600000", "x-mark: " + mark], b"a" * 599999)
+    c.sync()
+    assert mark.encode() not in r.came()
+    s.sendall(b"b")
+    until(s, b"600000\n")
+    assert mark.encode() in r.came()
+    # beyond the first MiB it goes on as it comes
+    mark = c.mark()
+    s = h1_open(c, "example.org", ["/count", "Content-Length: 3000000", "x-mark: " + mark], b"a" * 1000000)
+    c.sync()
+    assert mark.encode() not in r.came()
+    s.sendall(b"a" * 500000)
+    end = time.monotonic() + 5
+    while mark.encode() not in r.came() and time.monotonic() < end:
+        c.sync()
+    assert mark.encode() in r.came()
+    s.sendall(b"a" * 1500000)
+    until(s, b"3000000\n")
+
+
+@test
+def expect_is_answered_here(r, c):
+    for v in BOTH:
+        mark = c.mark()
+        p = post(c, "https://example.org/count", b"q" * 70000, "-v", "-H", "Expect: 100-continue", "-H", "x-mark: " + mark, "--expect100-timeout", "20", v=v, timeout=15)
+        assert b"70000" in p.stdout, p
+        assert b"expect" not in r.came()[r.came().rfind(mark.encode()):]
+
+
+@test
+def streams_that_are_duplex(r, c):
+    for host, more in (("example.org", ["Content-Type: application/grpc+proto"]), ("stream.example", [])):
+        mark = c.mark()
+        s = h1_open(c, host, ["/echo", "Transfer-Encoding: chunked", "x-mark: " + mark] + more, b"5\r\nhello\r\n")
+        until(s, b"hello")
+        s.sendall(b"%x\r\n%s\r\n" % (len(FORGE), FORGE.encode()))
+        read_all(s)
+        assert decided(r, c)["field"] == "body"
+        c.sync()
+        assert FORGE[4:12].encode() not in r.all_came()
+
+
+@test
+def stalled(r, c):
+    mark = c.mark()
+    s = h1_open(c, "example.org", ["/echo", "Transfer-Encoding: chunked", "x-mark: " + mark], b"5\r\nhello\r\n")
+    slow = h1_open(c, "example.org", ["/count", "Content-Length: 10"], b"hello")
+    s.settimeout(14)
+    start = time.monotonic()
+    got = read_all(s)
+    assert b" 403 " in got and b"stream ok" in got and 9 < time.monotonic() - start < 13, got
+    ev = r.event(type="verdict", reason="body-stalled")
+    assert ev["host"] == "example.org", ev
+    slow.sendall(b"world")
+    assert b" 200 " in slow.recv(4096)
+    quiet(r, c, mark)
+
+
+@test
+def holds_are_bounded(r, c):
+    """Those that find no room wait and are served when there is some."""
+    def begin(n):
+        s = h1_open(c, "example.org", ["/count", "Content-Length: 1048576"])
+        s.settimeout(20)
+        return s
+    some = [begin(i) for i in range(40)]
+    for s in some:
+        s.sendall(b"h" * 60000)
+    for v in BOTH:
+        p = c.curl("https://example.org/get", v)
+        assert p.returncode == 0, p
+    stats = r.ask({"op": "stats"})
+    assert stats["held_bytes"] <= 34 << 20, stats
+    late = threading.Thread(target=lambda: setattr(c, "late", post(c, "https://example.org/count", b"l" * 200000, v="--http2")))
+    late.start()
+    for s in some:
+        s.sendall(b"h" * (1048576 - 60000))
+    for s in some:
+        until(s, b"1048576\n")
+    late.join()
+    assert b"200000\n" in c.late.stdout, c.late
+    assert r.ask({"op": "stats"})["held_bytes"] == 0
+
+
+@test
+def many_at_once_on_one_connection(r, c):
+    """More bodies than there is room for, in one HTTP/2 connection: the window of those that wait does not stop those that have room."""
+    body = os.path.join(r.dir, "body")
+    with open(body, "wb") as f:
+        f.write(b"w" * 1500000)
+    p = r.guest("h2load", "-n", "300", "-c", "1", "-m", "100", "-d", body, "--header", ":authority: example.org", "http://%s:80/count" % c.addr("example.org"), timeout=60)
+    assert b"300 succeeded" in p.stdout and b" 0 failed" in p.stdout, p
+    assert r.ask({"op": "stats"})["held_bytes"] == 0
+
+
+@test
+def at_home_in_the_wrong_place(r, c):
+    own = ["-H", "Authorization: Bearer " + FORGE]
+    cases = [("https://api.forge.example/x", ["-H", "X-Other: " + FORGE], b"wrong-field"), ("https://api.forge.example/x?a=" + FORGE, [], b"wrong-field"),
+             ("https://api.forge.example/" + FORGE, [], b"wrong-field"), ("https://api.forge.example/x", own + ["-H", "X-Other: " + FORGE], b"placeholder-twice"),
+             ("https://api.forge.example/x", ["-H", "X-Hex: " + FORGE.encode().hex()], b"wrong-field"), ("http://api.forge.example/x", own, b"account-cleartext"),
+             ("https://api.forge.example:8443/x", own, b"account-cleartext"), ("https://api.forge.example/x", own + ["--data-binary", "token=" + FORGE], b"wrong-field"),
+             ("https://api.forge.example/x", ["-H", "Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345"], b"foreign-account"),
+             ("https://api.forge.example/x", ["-H", "Cookie: session=1"], b"foreign-account"), ("https://api.forge.example/x?api_key=abc", [], b"foreign-account"),
+             ("https://anon.example/x", ["-H", "Authorization: Bearer abc"], b"not-anonymous"), ("https://anon.example/x", ["-H", "Cookie: a=b"], b"not-anonymous")]
+    for v in BOTH:
+        for url, more, reason in cases:
+            mark = c.mark()
+            p = c.curl(url, "-i", v if url.startswith("https") else "--http1.1", "-H", "x-mark: " + mark, *more)
+            assert b" 403" in p.stdout and reason in p.stdout, (url, more, p)
+            ev = r.event(type="verdict", reason=reason.decode())
+            assert ev["engine"] == "Credential" and ev["verdict"] == "deny", ev
+            quiet(r, c, mark)
+        assert c.curl("https://two.forge.example:8443/x", v, *own).returncode == 0
+        assert c.curl("https://anon.example/x", v).returncode == 0
+    quiet(r, c)
+
+
+@test
+def decided_before(r, c):
+    """A person said continue to this pair: refused, and nothing stands still."""
+    for v in BOTH:
+        mark = c.mark()
+        p = c.curl("https://known.example/x", "-i", v, "-H", "x-mark: " + mark, "-H", "X-T: " + FORGE)
+        assert b" 403" in p.stdout and b"tripwire" in p.stdout, p
+        quiet(r, c, mark)
+    tripped(r, c, c.curl("https://known.example/x", "-i", "-H", "X-T: " + OTHER), "X-T-none")
+
+
+@test
+def leak_is_told(r, c):
+    p = c.curl("https://example.org/leak", "-H", "Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345")
+    assert p.returncode == 0, p
+    ev = r.event(type="note", reason="leak")
+    assert ev["engine"] == "Credential" and "github" in ev["detail"] and "0123456" not in str(ev), ev
+
+
+@test
+def everything_stops(r, c):
+    db = c.connect(c.addr("db.example"), 5432)
+    db.sendall(b"x")
+    assert db.recv(1) == b"x"
+    waiting = c.tls("example.org")
+    waiting.sendall(b"GET /never HTTP/1.1\r\nHost: example.org\r\n\r\n")
+    r.event(type="verdict", path="/never")
+    own = c.tls("api.forge.example")
+    own.sendall(b"GET /never HTTP/1.1\r\nHost: api.forge.example\r\n\r\n")
+    r.event(type="verdict", path="/never")
+    p = c.curl("https://example.org/x", "-i", "-H", "X-T: " + FORGE)
+    assert b"tripwire" in p.stdout, p
+    assert closed(db)
+    assert b" 503 " in read_all(waiting, 1000) and b" 503 " in read_all(own, 1000)
+    trip = r.trips.get(timeout=5)
+    # the journal's admit, said before bromed heard of it, does not open
+    assert r.ask({"op": "admit"})["op"] == "admit"
+    try:
+        s = c.connect(c.addr("example.org"), 443)
+        assert closed(s)
+    except OSError:
+        pass
+    r.event(type="verdict", reason="compromised")
+    assert "SERVFAIL" in c.dig("new.wild.example")
+    r.ask({"op": "refuse", "reason": "compromised"})
+    r.ask({"op": "admit"})
+    quiet(r, c)
+
+
+@test
+def names(r, c):
+    name = HUB[4:].lower() + ".wild.example"
+    assert "REFUSED" in c.dig(name)
+    ev = r.event(type="verdict", protocol="dns", reason="tripwire")
+    assert ev["engine"] == "Tripwire", ev
+    trip = decided(r, c)
+    assert trip["field"] == "dns" and trip["port"] == 53 and trip["host"] == name, trip
+    assert "REFUSED" in c.dig(name[:14] + "." + name[14:30] + ".bad.example", "TXT")
+    assert decided(r, c)["field"] == "dns"
+    try:
+        c.tls(name, ip=c.addr("example.org"))
+        assert False
+    except OSError:
+        pass
+    assert decided(r, c)["field"] == "sni"
+    quiet(r, c)
+
+
+@test
+def flows_and_datagrams(r, c):
+    from rig import in_guest
+    for host, port in (("db.example", 5432), ("any.example", 7777)):
+        s = c.connect(c.addr(host), port)
+        s.sendall(b"\x00\x01hello brm")
+        assert s.recv(100) == b"\x00\x01hello brm"[:100]
+        s.sendall(FORGE[3:].encode())
+        assert closed(s)
+        trip = decided(r, c)
+        assert trip["field"] == "tcp" and trip["port"] == port, trip
+        ev = r.event(type="note", engine="Tripwire", host=host)
+        assert ev["reason"] == "tripwire", ev
+    s = c.connect(c.addr("api.forge.example"), 22)
+    s.sendall(FORGE.encode())
+    assert closed(s)
+    r.event(type="note", reason="wrong-field")
+    s = c.connect(c.addr("db.example"), 5432)
+    s.sendall(b"z" * 300000)
+    got = b""
+    while len(got) < 300000:
+        got += s.recv(65536)
+
+    def udp(data):
+        u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        u.settimeout(5)
+        u.connect((c.addr("dns.example"), 5353))
+        u.send(data)
+        try:
+            return u.recv(2000)
+        except OSError as e:
+            return e
+    assert in_guest(r.ns, lambda: udp(b"fine")) == b"fine"
+    assert isinstance(in_guest(r.ns, lambda: udp(b"q " + FORGE.encode())), OSError)
+    assert decided(r, c)["field"] == "udp"
+    r.guest("ping", "-c", "1", "-W", "1", "-s", "36", "-p", FORGE[4:20].encode().hex(), c.addr("ping.example"))
+    quiet(r, c, FORGE[4:])
+
+
+def ws_open(c, host, path="/ws", more=""):
+    s = c.tls(host)
+    s.sendall(("GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n%s\r\n" %
+               (path, host, more)).encode())
+    head = b""
+    while b"\r\n\r\n" not in head:
+        got = s.recv(4096)
+        assert got, head
+        head += got
+    return s, head
+
+
+def frame(data, opcode=1, fin=True):
+    n = len(data)
+    return bytes([(0x80 if fin else 0) | opcode]) + (bytes([0x80 | n]) if n < 126 else bytes([0xfe]) + struct.pack(">H", n)) + b"abcd" + bytes(b ^ b"abcd"[i % 4] for i, b in enumerate(data))
+
+
+def mask_of(came, text):
+    """A text as it stands in masked frames: every key position that the tests use."""
+    return any(bytes(b ^ b"abcd"[(i + k) % 4] for i, b in enumerate(text)) in came for k in range(4))
+
+
+@test
+def websockets(r, c):
+    s, head = ws_open(c, "example.org", more=PACKED)
+    assert b" 101 " in head and b"xtensions" not in head, head
+    s.sendall(frame(b"hello") + frame(b"bin", 2) + frame(b"frag", 1, False) + frame(b"ping", 9) + frame(b"ment", 0))
+    got = b""
+    while not got.endswith(b"\x80\x04ment"):
+        data = s.recv(100)
+        assert data, got
+        got += data
+    assert got.startswith(b"\x81\x05hello\x82\x03bin\x01\x04frag\x89\x04ping"), got
+    assert b"permessage-deflate" not in r.came()
+    for frames in ([frame(FORGE.encode())], [frame(b"\x00" + FORGE.encode() + b"\x01", 2)], [frame(FORGE[:10].encode(), 1, False), frame(b"p", 9), frame(FORGE[10:].encode(), 0)],
+                   [frame(base64.b64encode(b"x" + FORGE.encode()))], [frame(FORGE.encode(), 9)]):
+        s, head = ws_open(c, "example.org")
+        s.sendall(b"".join(frames))
+        read_all(s)
+        assert decided(r, c)["field"] == "websocket"
+    s, head = ws_open(c, "example.org")
+    for b in frame(b"{\"a\": \"" + FORGE.encode() + b"\"}"):
+        s.sendall(bytes([b]))
+    read_all(s)
+    assert decided(r, c)["field"] == "websocket"
+    p = c.tls("example.org")
+    p.sendall(("GET /packed HTTP/1.1\r\nHost: example.org\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n%s\r\n" % PACKED).encode())
+    assert b" 502 " in until(p, b"\r\n\r\n")
+    s, head = ws_open(c, "ws.forge.example")
+    s.sendall(frame(FORGE.encode()))
+    assert closed(s)
+    r.event(type="note", reason="wrong-field")
+    quiet(r, c, FORGE[4:16])
+    assert not mask_of(r.all_came(), FORGE[4:16].encode())
+
+
+@test
+def model_sees_letters(r, c):
+    red = FORGE[:4] + "x" * 32
+    own = MODEL[:MODEL.index("brm-") + 4]
+    for v in BOTH:
+        mark = c.mark()
+        body = ('{"mark": "%s", "env": "TOKEN=%s\\nKEY=%s", "more": ["%s"]}' % (mark, FORGE, MODEL, OTHER)).encode()
+        p = post(c, "https://api.model.example/echo", body, "-H", "X-Api-Key: " + MODEL, v=v)
+        assert p.returncode == 0 and b" 200" in p.stdout, p
+        came = r.came("claude")
+        at = came.rfind(mark.encode())
+        assert red.encode() in came[at:] and OTHER.encode() not in came and FORGE.encode() not in came and own.encode() + b"xxxxxxxx" in came[at:]
+        assert len(p.stdout[p.stdout.index(b'{"mark"'):]) == len(body)
+        assert r.event(type="note", reason="redacted", account="forge")["engine"] == "Credential"
+        for text in (base64.b64encode(FORGE.encode()).decode(), FORGE.encode().hex()):
+            mark = c.mark()
+            tripped(r, c, post(c, "https://api.model.example/x", ('{"a": "%s %s"}' % (mark, text)).encode(), v=v), mark, host="api.model.example")
+        mark = c.mark()
+        tripped(r, c, post(c, "https://api.model.example/x", ("%s %s" % (mark, FORGE)).encode(), v=v), mark)
+        mark = c.mark()
+        tripped(r, c, post(c, "https://api.model.example/x", b"{}", "-H", "X-T: " + FORGE, "-H", "x-mark: " + mark, v=v), mark)
+    s, head = ws_open(c, "api.model.example")
+    s.sendall(frame(b'{"a": "%s' % FORGE[:12].encode(), 1, False) + frame(b'%s"}' % FORGE[12:].encode(), 0))
+    got = b""
+    while b'"}' not in got:
+        data = s.recv(200)
+        assert data, got
+        got += data
+    assert got == b'\x01\x13{"a": "brm_xxxxxxxx' + b'\x80\x1a' + b"x" * 24 + b'"}', got
+    quiet(r, c, FORGE[4:16] + "y")
+
+
+@test
+def declared_in_the_body(r, c):
+    for v in BOTH:
+        mark = c.mark()
+        body = ('{"mark": "%s", "token": "%s"}' % (mark, BODY)).encode()
+        assert b" 200" in post(c, "https://body.example/count", body, v=v).stdout
+        assert body in r.came("inbody")
+        mark = c.mark()
+        p = post(c, "https://body.example/count", ('{"mark": "%s", "a": "%s", "b": "%s"}' % (mark, BODY, BODY)).encode(), v=v)
+        assert b"placeholder-twice" in p.stdout, p
+        quiet(r, c, mark)
+        p = post(c, "https://body.example/count", ('{"mark": "%s", "a": "%s"}' % (mark, BODY)).encode(), "-H", "Authorization: Bearer " + BODY, v=v)
+        assert b"placeholder-twice" in p.stdout, p
+        p = post(c, "https://body.example/count", gzip.compress(BODY.encode()), "-H", "Content-Encoding: gzip", "-H", "x-mark: " + mark, v=v)
+        assert b"wrong-field" in p.stdout, p
+        quiet(r, c, mark)
+    s, head = ws_open(c, "body.example")
+    s.sendall(frame(BODY.encode()))
+    assert s.recv(100) == b"\x81\x24" + BODY.encode()
+    s.sendall(frame(BODY.encode()))
+    assert closed(s)
+    c.sync()
+    r.event(type="note", reason="placeholder-twice")
+
+
+@test
+def minted_tokens(r, c):
+    assert c.curl("https://api.forge.example/minted/" + "notone").returncode == 0
+    before = c.curl("https://example.org/x", "-H", "X-T: " + MINTED)
+    assert before.returncode == 0 and r.trips.empty()
+    p = c.curl("https://api.forge.example/tokens")
+    # the stand-in says it of itself; the guest's request must not hold what was not minted yet
+    assert c.curl("https://api.forge.example/minted/" + MINTED, "-i").returncode == 0
+    mark = c.mark()
+    trip = tripped(r, c, c.curl("https://example.org/x", "-i", "-H", "x-mark: " + mark, "-H", "X-T: " + MINTED), mark)
+    assert trip["account"] == "forge", trip
+
+
+def pkt(line):
+    return b"%04x%s" % (len(line) + 4, line)
+
+
+@test
+def profiles(r, c):
+    good = pkt(b"command=fetch") + pkt(b"agent=git/2.39.5") + pkt(b"object-format=sha1") + b"0001" + pkt(b"want " + b"a" * 40 + b"\n") + pkt(b"done\n") + b"0000"
+    bad = good[:-4] + pkt(b"secret text") + b"0000"
+    head = ["-H", "Content-Type: application/x-git-upload-pack-request", "-H", "Git-Protocol: version=2", "-H", "X-Carry: out", "-A", "git/9 carry", "-H", "Accept: application/x-git-upload-pack-result"]
+    for v in BOTH:
+        for body, more in ((good, []), (gzip.compress(good), ["-H", "Content-Encoding: gzip"])):
+            p = post(c, "https://git.example/acme/r.git/git-upload-pack", body, *head, *more, v=v)
+            assert b" 200" in p.stdout and b"carry" not in p.stdout.lower(), p
+            assert body in r.came()
+        for body, more in ((bad, []), (gzip.compress(bad), ["-H", "Content-Encoding: gzip"]), (good[:-4], []), (b"garbage", [])):
+            mark = c.mark()
+            p = post(c, "https://git.example/%s/r.git/git-upload-pack" % mark, body, *head, *more, v=v)
+            assert b" 403" in p.stdout and b"(profile)" in p.stdout, p
+            assert r.event(type="verdict", host="git.example", verdict="deny")["reason"] == "profile"
+            quiet(r, c, mark)
+        p = c.curl("https://npm.example/left-pad", "-i", v, "-H", "npm-session: carry", "-H", "Cookie: carry=1", "-A", "carry")
+        assert b" 200" in p.stdout and b"carry" not in p.stdout, p
+        p = c.curl("https://mirrored.example/left-pad", "-i", v)
+        assert b" 200" in p.stdout and b":path: /left-pad" in r.came("mirror"), p
+
+
+@test
+def policy_changes(r, c):
+    s = c.tls("example.org")
+    s.sendall(b"GET /never HTTP/1.1\r\nHost: example.org\r\nCookie: a=b\r\n\r\n")
+    r.event(type="verdict", path="/never")
+    r.policy(RULES.replace("allow web example.org", "allow web example.org anonymous"), BEFORE)
+    assert b" 403 " in read_all(s, 300)
+    r.policy(RULES, BEFORE)
+    s = h1_open(c, "example.org", ["/count", "Content-Length: 10"], b"hello")
+    c.sync()
+    r.policy(RULES.replace("allow web example.org", "allow web example.org read-only"), BEFORE)
+    assert b" 403 " in read_all(s, 300)
+    r.event(type="verdict", reason="policy-changed")
+    r.policy(RULES, BEFORE)
+    moved = c.tls("mirrored.example")
+    moved.sendall(b"GET /left-pad HTTP/1.1\r\nHost: mirrored.example\r\n\r\n")
+    until(moved, b"\r\n\r\n")
+    # an account that is gone: its placeholder is still this workspace's, and at home nowhere
+    r.policy(RULES, BEFORE.replace("credential forge", "credential later").replace("known { forge known.example }", ""))
+    mark = c.mark()
+    p = c.curl("https://api.forge.example/x", "-i", "-H", "x-mark: " + mark, "-H", "Authorization: Bearer " + FORGE)
+    assert b" 200" in p.stdout and mark.encode() in r.came("later"), p
+    r.policy(RULES, BEFORE)
+    quiet(r, c)
+
+
+@test
+def no_door_in_time(r, c):
+    r.no_link["other"] = None
+    r.doors["other"].kill() if "other" in r.doors else None
+    if "other" in r.doors:
+        r.doors["other"].wait()
+    start = time.monotonic()
+    p = c.curl("https://other.example/x", "-i", "-H", "Authorization: Bearer " + OTHER)
+    assert b" 502" in p.stdout and b"outer-gone" in p.stdout and 9 < time.monotonic() - start < 13, p
+    del r.no_link["other"]
+    assert c.curl("https://other.example/x", "-H", "Authorization: Bearer " + OTHER).returncode == 0
+
+
+def main():
+    if os.geteuid() != 0:
+        print("1..0 # SKIP needs root for its namespaces")
+        return 0
+    if os.environ.get("BROME_RIG") != "1":
+        os.environ["BROME_RIG"] = "1"
+        os.execvp("unshare", ["unshare", "-n", sys.executable, *sys.argv])
+    from rig import Rig
+    chosen = [t for t in TESTS if len(sys.argv) <= 3 or t.__name__ in sys.argv[3:]]
+    print("1..%d" % len(chosen), flush=True)
+    r = Rig(sys.argv[1], sys.argv[2], RULES, ROOT)
+    if chosen and chosen[0] is not accounts_come:
+        r.policy(RULES, BEFORE)
+    c, failed = Guest(r), 0
+    for t in chosen:
+        start = time.monotonic()
+        r.forget()
+        try:
+            t(r, c)
+            print("ok - %s # %.1f s" % (t.__name__, time.monotonic() - start), flush=True)
+        except Exception as e:
+            failed += 1
+            print("not ok - %s" % t.__name__)
+            print("# %s: %s" % (type(e).__name__, str(e)[:1500].replace("\n", "\n# ")), flush=True)
+            if os.environ.get("RIG_TRACE"):
+                import traceback
+                traceback.print_exc()
+            if r.inner.poll() is not None:
+                print("Bail out! the door ended: %s" % r.inner.returncode)
+                return 1
+            while not r.trips.empty():
+                decided(r, c)
+    r.close()
+    return 1 if failed else 0
+
+
+sys.exit(main())
