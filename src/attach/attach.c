@@ -31,6 +31,7 @@ enum {
         STREAM_IN_BYTES = 64 * 1024,
         STREAM_OUT_BYTES = 256 * 1024,
         STREAM_OUT_HIGH_BYTES = 64 * 1024, /* no more input is read while so much waits */
+        CTRL_C = 3,
         SAY_BYTES = 16 * 1024,             /* lines of ours that wait; more nobody reads */
         FLUSH_MS = 100,                    /* for a stop or hang-up to leave before we stop or end */
         REDRAW_MS = 150,                   /* between the false and the true size after a question: programs that compare sizes see both */
@@ -71,6 +72,7 @@ struct attach {
         const struct attach_watch *watch;
         int watch_fd; /* -1: nobody asks, or bromed is gone */
         bool can_ask; /* a person sits at the terminal */
+        bool stopped; /* by the tripwire: nobody inside hears a key */
         enum asking asking;
         struct question question;
         struct buf say;        /* lines of ours for the terminal */
@@ -289,6 +291,7 @@ static int stream_read(struct attach *a)
 /* ---- input and signals ---- */
 
 static int answer(struct attach *a, enum question_answer given);
+static int on_caught(struct attach *a, int number);
 
 static bool input_wanted(const struct attach *a) { return !a->input_ended && a->window > 0 && buf_len(&a->out) < STREAM_OUT_HIGH_BYTES; }
 
@@ -303,6 +306,8 @@ static int input_read(struct attach *a)
                 a->input_ended = true;
                 n = 0;
         }
+        if (a->stopped && a->raw)
+                return memchr(b, CTRL_C, (size_t)n) ? on_caught(a, SIGINT) : 0;
         a->window -= (uint32_t)n;
         return proto_write(&a->out, 0, PROTO_STDIN, 0, slice_of(b, (size_t)n)) < 0 ? queue_full(a) : 0;
 }
@@ -415,10 +420,11 @@ static void tell_alert(struct attach *a, const json_t *alert)
 {
         char text[1024];
 
-        snprintf(text, sizeof(text), "TRIPWIRE: %s was sending the placeholder %s of the credential %s, good for %s, to %s; it is stopped. `brome alerts` says more, and how to go on",
+        snprintf(text, sizeof(text), "TRIPWIRE: %s was sending the placeholder %s of the credential %s, good for %s, to %s; it is stopped. `brome alerts` says more, and how to go on%s",
                  esc_str(member(alert, "workspace")), esc_str(member(alert, "placeholder")), esc_str(member(alert, "credential")), esc_str(member(alert, "issued_for")),
-                 esc_str(member(alert, "going_to")));
+                 esc_str(member(alert, "going_to")), a->raw ? "; ^C leaves" : "");
         tell(a, text);
+        a->stopped = true;
 }
 
 /* Nobody can be asked here: how to answer elsewhere. */
@@ -560,6 +566,8 @@ static void heard_notice(struct attach *a, json_t *notice)
 
         if (strcmp(member(notice, "kind"), "alert") == 0)
                 tell_alert(a, json_object_get(notice, "alert"));
+        if (strcmp(member(notice, "kind"), "state") == 0 && strcmp(member(notice, "state"), "running") == 0)
+                a->stopped = false;
         if (!word)
                 return;
         snprintf(text, sizeof(text), "the question was answered elsewhere, or is over: %s", word);

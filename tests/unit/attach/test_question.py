@@ -218,9 +218,19 @@ def test_an_alert_is_a_line():
     p = terminal()
     alert = dict(id=1, workspace="api", credential="forge", placeholder="ghp_brmabcd…", issued_for="api.forge.example", going_to="evil\x1b[2J.example", port=443)
     p.notice(kind="alert", alert=alert)
-    text = p.screen(b"how to go on\r\n")
+    text = p.screen(b"how to go on; ^C leaves\r\n")
     assert b"TRIPWIRE: api" in text and b"evil\\x1b[2J.example" in text, text
-    p.exit()
+    p.type(b"nobody hears this")
+    p.notice(kind="state", workspace="api", state="running", reason="thawed")
+    p.notice(kind="approval", approval=dict(APPROVAL))  # after it the state was heard
+    p.screen(b"\r\n> ")
+    p.type(b"n\r")
+    p.answer()
+    p.nothing_typed_arrives()
+    p.notice(kind="alert", alert=alert)
+    p.screen(b"^C leaves\r\n")
+    p.type(b"x\x03")
+    assert p.expect(CLOSE) == b"" and p.process.wait(20) == 130 and termios.tcgetattr(p.slave) == p.before
 
 
 def test_without_a_terminal():
