@@ -1,5 +1,6 @@
 /* The keeper: see keeper.h. */
 #include "launch/keeper.h"
+#include "base/esc.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/seal.h"
@@ -27,6 +28,7 @@ struct hands {
         int channel, switch_fd, guest_pidfd, proc;
         struct cgroup *groups;
         ino_t pid_namespace;
+        uint32_t base; /* the guest's id 0 as it is seen here */
 };
 
 /* Without control groups: a signal to every process of the guest's pid namespace, until a round meets none that is not yet stopped. */
@@ -90,6 +92,76 @@ static bool signal_all(const struct hands *h, int sig)
         return false;
 }
 
+/* ---- what runs ---- */
+
+/* A file of one process, what of it fits. Length, or -1. */
+static ssize_t read_of(const struct hands *h, const char *pid, const char *name, char *text, size_t size)
+{
+        char path[64];
+        ssize_t n;
+        int fd;
+
+        place(path, sizeof(path), "%s/%s", pid, name);
+        fd = openat(h->proc, path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, text, size - 1);
+        fd_close(&fd);
+        text[n > 0 ? n : 0] = 0;
+        return n;
+}
+
+/* The number behind "Name:" in proc_pid_status(5), or -1. */
+static long number_in(const char *status, const char *name)
+{
+        const char *at = strstr(status, name);
+
+        return at ? strtol(at + strlen(name), NULL, 10) : -1;
+}
+
+/* SECURITY: names and command lines are the guest's words, made printable here; one that is long is cut. */
+static void add_process(const struct hands *h, const char *pid, char *list, size_t *used)
+{
+        char status[2048], command[512], shown[1024];
+        ssize_t n;
+        int added;
+
+        if (read_of(h, pid, "status", status, sizeof(status)) <= 0)
+                return;
+        n = read_of(h, pid, "cmdline", command, sizeof(command));
+        if (n <= 0) /* a zombie, or one that has written over it */
+                n = snprintf(command, sizeof(command), "[%.*s]", (int)strcspn(status + strlen("Name:\t"), "\n"), status + strlen("Name:\t"));
+        for (ssize_t i = 0; i < n; i++)
+                if (command[i] == 0)
+                        command[i] = ' ';
+        esc_text(shown, sizeof(shown), slice_of(command, (size_t)n));
+        added = snprintf(list + *used, KEEPER_LIST_BYTES + 1 - *used, "%s parent %ld user %ld: %s\n", pid, number_in(status, "\nPPid:"),
+                         number_in(status, "\nUid:") - (long)h->base, shown);
+        if (added > 0 && (size_t)added <= KEEPER_LIST_BYTES - *used)
+                *used += (size_t)added;
+        else
+                list[*used] = 0;
+}
+
+static bool tell_processes(const struct hands *h)
+{
+        static char list[KEEPER_LIST_BYTES + 1];
+        int copy = openat(h->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+        const struct dirent *e;
+        size_t used = 0;
+
+        if (!dir) {
+                fd_close(&copy);
+                return false;
+        }
+        while ((e = readdir(dir))) {
+                char *end;
+                if (strtol(e->d_name, &end, 10) > 0 && !*end && in_namespace(h, e->d_name))
+                        add_process(h, e->d_name, list, &used);
+        }
+        closedir(dir);
+        return used && write(h->channel, list, used) == (ssize_t)used;
+}
+
 static bool kill_guest(const struct hands *h)
 {
         (void)cgroup_kill(h->groups);
@@ -118,14 +190,14 @@ static bool obey(const struct hands *h, char order)
 static const int keeper_caps[] = {
         CAP_NET_ADMIN,       /* the gate's switch */
         CAP_KILL,            /* the guest's processes belong to other ids */
-        CAP_SYS_PTRACE,      /* which pid namespace a process is in, where groups cannot freeze */
+        CAP_SYS_PTRACE,      /* which pid namespace a process is in, and what it runs */
         CAP_DAC_OVERRIDE,    /* removing its control groups */
 };
 static const struct seal_call keeper_calls[] = {
         SEAL_CALL_ARG(kill, 1, 0xffffffffu, SIGSTOP, "freezing without control groups"),
         SEAL_CALL_ARG(kill, 1, 0xffffffffu, SIGCONT, "thawing"),
         SEAL_CALL(getdents64, "the list of processes"),
-        SEAL_CALL(openat, "the same"),
+        SEAL_CALL(openat, "the same; their command lines"),
         SEAL_CALL(unlinkat, "removing the control groups"),
         SEAL_CALL(rmdir, "the same"),
         SEAL_CALL(clock_nanosleep, "waiting for them to empty"),
@@ -157,6 +229,8 @@ static _Noreturn void serve(struct hands *h)
                 _exit(1);
         }
         while (read(h->channel, &order, 1) == 1) {
+                if (order == KEEPER_LIST && tell_processes(h))
+                        continue;
                 answer = obey(h, order) ? '+' : '-';
                 if (write(h->channel, &answer, 1) != 1)
                         break;
@@ -206,9 +280,9 @@ static void keeper_fds(const struct hands *h)
         keep_only(keep, n);
 }
 
-int keeper_start(struct keeper *k, struct cgroup *groups, pid_t guest, int guest_pidfd, struct err *err)
+int keeper_start(struct keeper *k, struct cgroup *groups, pid_t guest, int guest_pidfd, uint32_t base, struct err *err)
 {
-        struct hands h = { .guest_pidfd = guest_pidfd, .groups = groups, .pid_namespace = pid_namespace_of(guest) };
+        struct hands h = { .guest_pidfd = guest_pidfd, .base = base, .groups = groups, .pid_namespace = pid_namespace_of(guest) };
         int pair[2];
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -240,6 +314,15 @@ int keeper_do(const struct keeper *k, enum keeper_order order)
         char c = (char)order, answer = 0;
 
         return write(k->channel, &c, 1) == 1 && read(k->channel, &answer, 1) == 1 && answer == '+' ? 0 : -1;
+}
+
+int keeper_list(const struct keeper *k, char *text)
+{
+        char c = KEEPER_LIST;
+        ssize_t n = write(k->channel, &c, 1) == 1 ? read(k->channel, text, KEEPER_LIST_BYTES) : -1;
+
+        text[n > 0 ? n : 0] = 0;
+        return n > 1 ? 0 : -1; /* one byte: it could not */
 }
 
 void keeper_end(struct keeper *k)

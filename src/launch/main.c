@@ -121,7 +121,7 @@ static int build(struct session *s, struct err *err)
             child_start(&s->child, &fs, &s->groups, s->gateway.guest_netns, err) < 0)
                 return -1;
         gateway_close_guest(&s->gateway);
-        return keeper_start(&s->keeper, &s->groups, s->child.pid, s->child.pidfd, err);
+        return keeper_start(&s->keeper, &s->groups, s->child.pid, s->child.pidfd, s->ids.base, err);
 }
 
 static int seal(const struct session *s, struct err *err)

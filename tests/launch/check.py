@@ -352,9 +352,12 @@ def sealed(l, user):
 
 
 def life(l, make):
-    s = l.exec(["/bin/sh", "-c", "sleep 1000 & sleep 1001 & while :; do :; done"])
+    s = l.exec(["/bin/sh", "-c", "sleep 1000 & sleep 1001 & bash -c \"exec -a '\x1b[2J x' sleep 1002\" & while :; do :; done"])
+    while not any(b"1002" in open("/proc/%s/cmdline" % p, "rb").read() and b"bash" not in open("/proc/%s/cmdline" % p, "rb").read() for p in guests(l)): pass
     l.send({"op": "freeze"}); msg, _ = l.expect("freeze")
     check("freeze", msg["ok"], msg)
+    lines = l.expect("processes")[0]["list"]
+    check("what is frozen is listed, printable", sum("user 0: sleep 100" in x for x in lines) >= 2 and any("\\x1b[2J x" in x for x in lines) and not any("\x1b" in x for x in lines), lines)
     busy = lambda: sum(int(open("/proc/%s/stat" % p).read().rsplit(")", 1)[1].split()[11]) for p in guests(l))
     a = busy(); time.sleep(0.3); b = busy()
     check("frozen means no tick", a == b, (a, b))
