@@ -135,20 +135,28 @@ static int mask_renew(struct account *a)
         return 0;
 }
 
-int account_policy(struct account *a, const struct policy *p)
+int account_policy(struct account *a, const struct policy *p, struct err *err)
 {
         struct slice placeholder = SLICE_EMPTY;
+        const char *problem = NULL;
 
-        for (size_t i = 0; i < policy_account_count(p); i++)
-                if (slice_eq(policy_account_at(p, i)->name, account_name(a)))
-                        placeholder = policy_account_at(p, i)->placeholder;
+        for (size_t i = 0; i < policy_account_count(p); i++) {
+                const struct binding *b = policy_account_at(p, i);
+
+                if (!slice_eq(b->name, account_name(a)))
+                        continue;
+                placeholder = b->placeholder;
+                problem = secret_problem(b->kind, slice_of(a->secret, a->secret_n));
+        }
+        if (problem)
+                return err_set(err, "the secret of %s cannot be used: %s", a->name, problem);
         /* attach: there is none; what an origin echoes becomes a word that says so */
         if (placeholder.n == 0 || placeholder.n > PLACEHOLDER_BYTES_MAX)
                 placeholder = SLICE_LIT("(secret)");
         if (a->mask && slice_is(placeholder, a->placeholder))
                 return 0;
         snprintf(a->placeholder, sizeof(a->placeholder), "%.*s", SLICE_FMT(placeholder));
-        return mask_renew(a);
+        return mask_renew(a) < 0 ? err_set(err, "out of memory") : 0;
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------------------------------- */

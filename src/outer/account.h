@@ -16,8 +16,8 @@ struct account;
 struct account *account_open(const char *name, int secret_fd, struct err *err) __attribute__((warn_unused_result));
 /* Begins to count and to look whether it is idle. 0, or -1 (memory). */
 int account_start(struct account *a, struct outer *o) __attribute__((warn_unused_result));
-/* The rules changed, and with them perhaps the placeholder. 0, or -1 (memory). */
-int account_policy(struct account *a, const struct policy *p) __attribute__((warn_unused_result));
+/* The rules changed, and with them perhaps the placeholder. 0, or -1 with the reason: memory, a secret that its fields cannot carry. */
+int account_policy(struct account *a, const struct policy *p, struct err *err) __attribute__((warn_unused_result));
 struct slice account_name(const struct account *a);
 
 /* The placeholder minted here that stands in the request's Authorization; empty: none does. */

@@ -98,7 +98,7 @@ static int look_at_fields(struct exchange *ex, struct headers *fields)
         return rc;
 }
 
-int answer_interim(struct exchange *ex, struct headers *fields)
+int answer_fields(struct exchange *ex, struct headers *fields)
 {
         return ex->decision.binding || ex->to.base.n ? look_at_fields(ex, fields) : 0;
 }

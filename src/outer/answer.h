@@ -9,8 +9,8 @@
 
 struct answer;
 
-/* Fields of an interim answer. 0 or -1 (memory). */
-int answer_interim(struct exchange *ex, struct headers *fields) __attribute__((warn_unused_result));
+/* Fields of an interim answer, trailers behind no body. 0 or -1 (memory). */
+int answer_fields(struct exchange *ex, struct headers *fields) __attribute__((warn_unused_result));
 /* The head: changes *r as it will be passed on and makes ex->answer where the body has to be looked at. 0; 1: the head waits for the body; -1: *reason, *why. */
 int answer_begin(struct exchange *ex, struct response *r, bool end, enum reason *reason, const char **why) __attribute__((warn_unused_result));
 /* Bytes of the body. 0; -1: the exchange was ended. */

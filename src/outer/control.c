@@ -189,8 +189,9 @@ static void on_policy(struct control *c, struct chan_msg *msg)
                 return;
         }
         o->rules = fresh;
-        if (o->account && account_policy(o->account, fresh->policy) < 0) {
-                control_end(c, "out of memory");
+        if (o->account && account_policy(o->account, fresh->policy, &err) < 0) {
+                log_error("%s", err.text);
+                control_end(c, "an account that cannot be used");
                 return;
         }
         tls_forget_sessions(o->tls);

@@ -305,7 +305,7 @@ void exchange_interim(struct exchange *ex, const struct response *r)
 
         if (ex->state >= EXCHANGE_ANSWERED || ++ex->interim > INTERIM_MAX)
                 return;
-        if (answer_interim(ex, &shown.headers) == 0 && response_to_h2(&ex->arena, &shown, &h) == WIRE_OK)
+        if (answer_fields(ex, &shown.headers) == 0 && response_to_h2(&ex->arena, &shown, &h) == WIRE_OK)
                 (void)!link_interim(ex->outer->link, ex, &h);
 }
 
@@ -409,8 +409,11 @@ void exchange_end(struct exchange *ex, const struct headers *trailers)
         if (ex->answer)
                 answer_end(ex, trailers);
         else {
+                /* Behind an answer without a body, too. */
                 if (trailers)
                         ex->down_trailers = *trailers;
+                if (trailers && trailers->n && answer_fields(ex, &ex->down_trailers) < 0)
+                        ex->down_trailers.n = 0;
                 ex->down_ended = true;
         }
         if (ex->state == EXCHANGE_DONE) /* what came last could not be passed on */

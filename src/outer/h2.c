@@ -353,7 +353,7 @@ bool h2_can_connect(const struct http *h)
  * wiped as they are freed (session_plan.wipe). */
 static size_t to_nv(const struct exchange *ex, nghttp2_nv *nv, const struct headers *fields)
 {
-        size_t n = fields_nv(nv, FIELDS_MAX + 8, fields, NGHTTP2_NV_FLAG_NONE);
+        size_t n = fields_nv(nv, BLOCK_FIELDS_MAX, fields, NGHTTP2_NV_FLAG_NONE);
 
         for (size_t i = 0; i < n; i++)
                 if (outgoing_is_secret(ex, &fields->at[i]))
@@ -365,7 +365,7 @@ static int32_t submit(struct http *h, struct h2_stream *st, const char **why)
 {
         struct exchange *ex = st->ex;
         nghttp2_data_provider body = { .source = { .ptr = st }, .read_callback = read_up };
-        nghttp2_nv nv[FIELDS_MAX + 8];
+        nghttp2_nv nv[BLOCK_FIELDS_MAX];
         bool has_body = ex->kind == KIND_WEBSOCKET || ex->to.body != BODY_NONE;
         struct headers fields;
         struct arena scratch;
@@ -375,7 +375,7 @@ static int32_t submit(struct http *h, struct h2_stream *st, const char **why)
         arena_init(&scratch, EXCHANGE_ARENA_BYTES);
         if (outgoing_make(ex, h->conn, &scratch, &out, why) == 0) {
                 *why = "the request cannot be written as HTTP/2";
-                if (request_to_h2(&scratch, &out, false, &fields) == WIRE_OK && fields.n <= FIELDS_MAX + 8)
+                if (request_to_h2(&scratch, &out, false, &fields) == WIRE_OK && fields.n <= BLOCK_FIELDS_MAX)
                         id = nghttp2_submit_request(h->h2->session, NULL, nv, to_nv(ex, nv, &fields), has_body ? &body : NULL, st);
         }
         arena_wipe(&scratch);

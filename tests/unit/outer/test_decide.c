@@ -99,9 +99,74 @@ static void sentences(void **state)
         policy_free(p);
 }
 
+/* ---- accounts ---- */
+
+#define HOLDER "brm_abcdefghijklmnopqrstuvwxyz234567"
+static const char bound[] = "credential one { kind bearer; for { one.corp.test, two.corp.test:8443 }; placeholder \"" HOLDER "\" }\n"
+                            "credential mirror { kind bearer; for mirror.corp.test; attach }\nhost mirror.corp.test { private ok }\n"
+                            "rules {\n allow web reg.corp.test as npm via \"https://mirror.corp.test/npm/\"\n ask web two.corp.test:8443\n allow any *.corp.test:*\n default deny\n}\n";
+
+static struct decision judge(const struct policy *p, const char *door, const char *minted, enum exchange_kind kind, const char *host, uint16_t port, const char *path,
+                             const char *authorization, const char *resolved)
+{
+        struct header fields[2] = { { SLICE_LIT("authorization"), slice_str(authorization) } };
+        struct request req = { .method = SLICE_LIT("GET"), .scheme = SCHEME_HTTPS, .target = { .path = slice_str(path) }, .headers = { fields, authorization ? 1 : 0 },
+                               .authority = { .name = slice_str(host), .port = port }, .upgrade = kind == KIND_WEBSOCKET ? WIRE_UPGRADE_WEBSOCKET : WIRE_UPGRADE_NONE };
+        struct decide_self self = { slice_str(door), slice_str(minted) };
+        struct addr a;
+        struct decision d;
+
+        if (resolved)
+                assert_int_equal(addr_parse(&a, slice_str(resolved)), 0);
+        decide(p, &self, kind, &req, resolved ? &a : NULL, &d);
+        return d;
+}
+
+static void doors(void **state)
+{
+        struct policy *p = policy_of(bound);
+        struct decision d;
+
+        (void)state;
+        /* Each host at its own door. */
+        d = judge(p, "one", "", KIND_HTTP, "one.corp.test", 443, "/", "Bearer " HOLDER, NULL);
+        assert_true(d.allow && d.use.used && slice_is(d.binding->name, "one") && !d.ask);
+        assert_int_equal(judge(p, "", "", KIND_HTTP, "one.corp.test", 443, "/", NULL, NULL).reason, REASON_POLICY_CHANGED);
+        assert_int_equal(judge(p, "mirror", "", KIND_HTTP, "one.corp.test", 443, "/", NULL, NULL).reason, REASON_POLICY_CHANGED);
+        assert_int_equal(judge(p, "one", "", KIND_HTTP, "free.corp.test", 443, "/", NULL, NULL).reason, REASON_POLICY_CHANGED);
+        assert_true(judge(p, "", "", KIND_HTTP, "free.corp.test", 443, "/", NULL, NULL).allow);
+        assert_int_equal(judge(p, "one", "", KIND_HTTP, "one.corp.test", 8443, "/", NULL, NULL).reason, REASON_POLICY_CHANGED);
+        assert_true(judge(p, "", "", KIND_HTTP, "one.corp.test", 8443, "/", NULL, NULL).allow);
+        d = judge(p, "one", "", KIND_HTTP, "two.corp.test", 8443, "/", "Bearer " HOLDER, NULL);
+        assert_true(d.allow && d.ask);
+        /* Nothing unread, nobody else's account. */
+        assert_int_equal(judge(p, "one", "", KIND_ANY, "one.corp.test", 443, "", NULL, NULL).reason, REASON_UNINSPECTED);
+        assert_int_equal(judge(p, "", "", KIND_ANY, "one.corp.test", 443, "", NULL, NULL).reason, REASON_POLICY_CHANGED);
+        assert_int_equal(judge(p, "one", "", KIND_HTTP, "one.corp.test", 443, "/", "Bearer other-token-0123456789", NULL).reason, REASON_FOREIGN_ACCOUNT);
+        d = judge(p, "one", "brm_zzzzzzzzzzzzzzzzzzzzzzzzzz", KIND_HTTP, "one.corp.test", 443, "/", "Bearer brm_zzzzzzzzzzzzzzzzzzzzzzzzzz", NULL);
+        assert_true(d.allow && d.use.used);
+        policy_free(p);
+}
+
+static void rerouted(void **state)
+{
+        struct policy *p = policy_of(bound);
+        struct decision d;
+
+        (void)state;
+        d = judge(p, "mirror", "", KIND_HTTP, "reg.corp.test", 443, "/left-pad", "Bearer whatever-the-guest-has", NULL);
+        assert_true(d.allow && d.use.used && d.via.found && slice_is(d.via.name, "mirror.corp.test") && d.profile == PROFILE_NPM);
+        assert_int_equal(judge(p, "", "", KIND_HTTP, "reg.corp.test", 443, "/left-pad", NULL, NULL).reason, REASON_POLICY_CHANGED);
+        assert_int_equal(judge(p, "mirror", "", KIND_HTTP, "reg.corp.test", 443, "/a/b/c", NULL, NULL).reason, REASON_PROFILE);
+        /* The mirror's own block says whether it may be private, not the name that the guest asked for. */
+        assert_true(judge(p, "mirror", "", KIND_HTTP, "reg.corp.test", 443, "/left-pad", NULL, "10.0.0.1").allow);
+        assert_int_equal(judge(p, "mirror", "", KIND_HTTP, "reg.corp.test", 443, "/left-pad", NULL, "127.0.0.1").reason, REASON_ADDRESS_FORBIDDEN);
+        policy_free(p);
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(requests), cmocka_unit_test(kinds), cmocka_unit_test(sentences) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(requests), cmocka_unit_test(kinds), cmocka_unit_test(sentences), cmocka_unit_test(doors), cmocka_unit_test(rerouted) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
