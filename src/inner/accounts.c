@@ -69,6 +69,27 @@ void accounts_minted(struct account *a, struct slice placeholder)
         }
 }
 
+static struct slice minted_find(const struct account *a, struct slice placeholder)
+{
+        for (unsigned i = 0; placeholder.n && i < a->minted_count && i < ACCOUNT_MINTED; i++)
+                if (slice_is(placeholder, a->minted[i]))
+                        return slice_str(a->minted[i]);
+        return SLICE_EMPTY;
+}
+
+struct slice accounts_minted_in(const struct account *a, const struct request *req)
+{
+        for (size_t i = 0; i < req->headers.n; i++) {
+                const struct header *h = &req->headers.at[i];
+                ptrdiff_t blank = slice_is(h->name, "authorization") ? slice_find(h->value, ' ') : -1;
+                struct slice found = blank < 0 ? SLICE_EMPTY : minted_find(a, slice_skip(h->value, (size_t)blank + 1));
+
+                if (found.n)
+                        return found;
+        }
+        return SLICE_EMPTY;
+}
+
 /* --- which there are --- */
 
 static struct account *by_name(struct door *d, struct slice name)

@@ -44,6 +44,8 @@ void accounts_forget(struct exchange *x); /* it no longer waits */
 int accounts_link(struct door *d, const char *name, int fd) __attribute__((warn_unused_result)); /* takes fd; -1: no such account, or no memory */
 void accounts_no_link(struct door *d, const char *name, const char *reason);
 void accounts_minted(struct account *a, struct slice placeholder);
+/* One of them that stands in the request's Authorization, behind the scheme word, and is good there in the credential's place; empty: none. */
+struct slice accounts_minted_in(const struct account *a, const struct request *req);
 
 void accounts_tick(struct door *d, int64_t now_ms);
 /* As link_turn_end, of every account's link. */

@@ -8,12 +8,17 @@ static uint8_t block[SCRATCH_BYTES];
 
 struct decode *decode_new(const enum coding *list, size_t n, const struct token_set *set)
 {
+        static const size_t cost[CODING_COUNT] = {
+                [CODING_GZIP] = 64 * 1024, [CODING_DEFLATE] = 64 * 1024, [CODING_BR] = 2 * CODING_WINDOW_BYTES_MAX, [CODING_ZSTD] = CODING_WINDOW_BYTES_MAX,
+        };
         struct decode *dec = calloc(1, sizeof(*dec));
 
         if (!dec)
                 return NULL;
         buf_init(&dec->text, DECODED_HELD_BYTES);
         scan_begin(&dec->scan, set);
+        for (size_t i = 0; i < n; i++)
+                dec->cost += cost[list[i]];
         for (size_t i = 0; i < n; i++)
                 dec->late = dec->late || list[i] == CODING_ZSTD;
         dec->codings = codings_new(list, n);

@@ -12,6 +12,7 @@ struct decode {
         struct codings *codings;
         bool late;         /* a coding that decodes nothing before a whole block is there */
         bool bomb;
+        size_t cost;       /* the most memory that its windows take, about */
         struct buf text;   /* kept back by the scan */
         struct scan scan;
         uint64_t coded, decoded; /* bytes so far */

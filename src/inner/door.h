@@ -61,7 +61,10 @@ struct door {
         struct hold_list hold_queue;    /* that wait for room, oldest first */
         size_t hold_reserved;           /* of HOLDS_BYTES */
         size_t hold_bytes;              /* in holds, not given on */
+        size_t decode_bytes;            /* of DECODE_BYTES */
         struct tripwire *trip;          /* went off in this turn; told when it ends */
+        uint64_t leaks[LEAKS_KEPT];     /* hashes of what was told: a ring */
+        unsigned leak_count;
         bool tripped;                   /* bromed did not answer the trip yet: only `refuse` with compromised ends that */
 
         struct flow_list flows;

@@ -136,6 +136,16 @@ static void put_path(struct event_record *ev, const struct request *r, struct bu
         buf_fini(&full);
 }
 
+/* The account that it uses; of a refusal, whose placeholder it was refused for. */
+static void put_account(struct event_record *ev, const struct exchange *x, const struct refusal *r)
+{
+        const struct binding *b = x->account ? accounts_binding(x->account) : NULL;
+        const struct account *a = r && x->whose ? x->whose : x->own_used || (b && b->attach) || r ? x->account : NULL;
+
+        if (a)
+                event_text(ev, EVENT_ACCOUNT, slice_str(a->name));
+}
+
 void events_request(struct exchange *x, const struct refusal *r)
 {
         struct event_record ev;
@@ -152,8 +162,7 @@ void events_request(struct exchange *x, const struct refusal *r)
                 event_text(&ev, EVENT_METHOD, x->req->method);
                 put_path(&ev, x->req, &path);
         }
-        if (x->account)
-                event_text(&ev, EVENT_ACCOUNT, slice_str(x->account->name));
+        put_account(&ev, x, r);
         if (r && x->engine)
                 event_text(&ev, EVENT_DETAIL, x->detail);
         if (x->req && r && refusal_is_policy(x->reason)) {

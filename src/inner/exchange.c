@@ -196,7 +196,7 @@ void exchange_refuse(struct exchange *x, const char *engine, enum reason reason,
 {
         x->engine = engine;
         if (x->recorded)
-                events_account(x, x->account, &reason, reason_id(reason), detail);
+                events_account(x, x->whose ? x->whose : x->account, &reason, reason_id(reason), detail);
         exchange_cut(x, reason, detail);
 }
 

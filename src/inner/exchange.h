@@ -60,6 +60,7 @@ struct exchange {
         struct hold *hold;       /* looks at what goes up; NULL: nobody has to */
         struct ws_guard *guard;  /* the same for a WebSocket */
         size_t prepaid;          /* bytes at the front of `up` for which the leg got its room already */
+        const struct account *whose; /* whose placeholder was found last; NULL: none */
         bool own_used;           /* its account's placeholder stands in it already */
         bool drop_trailers;      /* a profile's reader sends none */
         bool plain_frames;       /* the WebSocket extensions were struck out: none may be agreed on */

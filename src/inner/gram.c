@@ -281,7 +281,7 @@ static void forward(struct gram *g, const struct ends *e, struct slice head, str
         TAILQ_INSERT_TAIL(&g->age, f, age);
         reason = tripwire_datagram(f->x, payload);
         if (reason != REASON_NONE)
-                exchange_refuse(f->x, tripwire_engine(reason), reason, SLICE_EMPTY);
+                exchange_refuse(f->x, tripwire_engine(reason), reason, f->x->detail);
         else if (fresh && exchange_start(f->x) < 0)
                 exchange_cut(f->x, REASON_OUTER_GONE, SLICE_EMPTY);
         else

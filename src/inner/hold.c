@@ -16,6 +16,7 @@ struct hold {
         bool waiting, released, ended;
         bool stream;        /* a spliced flow: no request, no end of a body */
         size_t reserved;    /* of HOLDS_BYTES */
+        size_t decoding;    /* of DECODE_BYTES */
         struct buf bytes;   /* not given on */
         struct scan scan;
         size_t read;        /* bytes at the front that git or the decoder have read */
@@ -188,6 +189,15 @@ static void give(struct exchange *x, size_t n)
         }
 }
 
+/* Its windows can be large, and the answer may be long in coming. */
+static void stop_decoding(struct hold *h)
+{
+        h->x->door->decode_bytes -= h->decoding;
+        h->decoding = 0;
+        decode_free(h->decode);
+        h->decode = NULL;
+}
+
 static void unreserve(struct hold *h)
 {
         h->x->door->hold_reserved -= h->reserved;
@@ -218,6 +228,8 @@ static int step(struct exchange *x)
         if (x->state == EXCHANGE_ENDED)
                 return -1;
         if (h->ended)
+                stop_decoding(h);
+        if (h->ended)
                 exchange_queue_end(x, h->trailers);
         if (x->state != EXCHANGE_ENDED && !x->prepaid)
                 unreserve(h);
@@ -238,8 +250,8 @@ int hold_feed(struct exchange *x, struct slice s)
 
         if (h->ended)
                 return 0;
-        if (buf_add_slice(&h->bytes, s) < 0)
-                return refuse(x, REASON_LIMIT, "out of memory");
+        if (x->door->hold_bytes + s.n > HELD_MAX_BYTES || buf_add_slice(&h->bytes, s) < 0)
+                return refuse(x, REASON_LIMIT, "too much is held");
         x->door->hold_bytes += s.n;
         h->touched_ms = clock_mono_ms();
         if (h->waiting)
@@ -290,19 +302,27 @@ static struct hold *hold_new(struct exchange *x)
         return h;
 }
 
-static bool admit(struct hold *h, size_t bytes)
+static size_t room_wanted(const struct hold *h)
+{
+        const struct request *r = h->x->req;
+
+        return h->released ? 0 : r->body == BODY_LENGTH && r->length < HOLD_BYTES ? (size_t)r->length : HOLD_BYTES;
+}
+
+static bool admit(struct hold *h)
 {
         struct door *d = h->x->door;
+        size_t bytes = room_wanted(h), decoding = h->decode ? h->decode->cost : 0;
 
-        if (d->hold_reserved + bytes > HOLDS_BYTES)
+        if (d->hold_reserved + bytes > HOLDS_BYTES || d->decode_bytes + decoding > DECODE_BYTES)
                 return false;
         d->hold_reserved += bytes;
+        d->decode_bytes += decoding;
         h->reserved = bytes;
+        h->decoding = decoding;
         h->waiting = false;
         return true;
 }
-
-static size_t room_wanted(const struct request *r) { return r->body == BODY_LENGTH && r->length < HOLD_BYTES ? (size_t)r->length : HOLD_BYTES; }
 
 /* Both sides speak at once: held, they would wait for each other. */
 static bool is_duplex(const struct exchange *x)
@@ -358,10 +378,12 @@ enum reason hold_begin(struct exchange *x)
         if (!h || !with_readers(h, list, n))
                 return REASON_LIMIT;
         h->released = !d->tokens || is_duplex(x);
-        if (!h->released && (!TAILQ_EMPTY(&d->hold_queue) || !admit(h, room_wanted(x->req)))) {
-                h->waiting = true;
-                TAILQ_INSERT_TAIL(&d->hold_queue, h, queue);
-        }
+        if ((h->released || TAILQ_EMPTY(&d->hold_queue)) && admit(h))
+                return REASON_NONE;
+        if (h->released) /* a stream that must not wait, and there is no room for its decoder */
+                return REASON_LIMIT;
+        h->waiting = true;
+        TAILQ_INSERT_TAIL(&d->hold_queue, h, queue);
         return REASON_NONE;
 }
 
@@ -384,6 +406,8 @@ void hold_stop(struct exchange *x)
         if (!h)
                 return;
         unreserve(h);
+        x->door->decode_bytes -= h->decoding; /* the decoder itself may be at work up the stack */
+        h->decoding = 0;
         if (h->waiting)
                 TAILQ_REMOVE(&x->door->hold_queue, h, queue);
         h->waiting = false;
@@ -405,7 +429,7 @@ void hold_turn(struct door *d)
 {
         struct hold *h;
 
-        while ((h = TAILQ_FIRST(&d->hold_queue)) && admit(h, room_wanted(h->x->req))) {
+        while ((h = TAILQ_FIRST(&d->hold_queue)) && admit(h)) {
                 struct exchange *x = h->x;
                 size_t n = buf_len(&h->bytes);
 

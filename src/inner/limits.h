@@ -47,12 +47,14 @@ enum {
         ACCOUNT_MINTED = REGISTRY_TOKENS_MAX, /* placeholders of tokens that are still looked for, of one account: its door keeps no more pairs */
         HOLD_BYTES = 1024 * 1024,    /* of a body, scanned before a byte of its request leaves (DESIGN section 5) */
         HOLD_SLACK_BYTES = 512 * 1024, /* and what a hold may grow beyond that before the first MiB is decided: one read, and what a decoder has swallowed */
-        HOLDS_BYTES = 32 * 1024 * 1024, /* of all holds of the workspace; further requests wait */
+        HOLDS_BYTES = 32 * 1024 * 1024, /* of all holds of the workspace; further requests wait. What HTTP/2 windows promised to those that wait may stand here besides, to HELD_MAX_BYTES */
         HOLD_STALL_MS = 10 * 1000,   /* a body of unknown length that stands still: a duplex stream, which nobody should hold */
+        DECODE_BYTES = 64 * 1024 * 1024, /* what decoders may take for their windows, all together: four of br, a thousand of gzip; further requests wait */
         DECODE_PIECE_BYTES = 4096,   /* of a coded body, decoded at a time: what stays back while its end is not known to be clear */
         DECODED_HELD_BYTES = 2 * SCRATCH_BYTES, /* decoded text that is kept back (SCAN_KEEP_BYTES_MAX) and one decoded block */
         DECODED_FREE_BYTES = 16 * 1024 * 1024,  /* a body may decode to that and */
         DECODED_RATIO = 256,                    /* so many times itself: logs reach 100. More is a bomb, and each GiB of it a second of everybody's time */
+        LEAKS_KEPT = 64,             /* leak warnings that are not repeated: a client says its key with every request */
         WS_HELD_BYTES = 512 * 1024,  /* frames whose text is not clear yet, and one read */
 
         /* HTTP/2 towards the guest: the counts against reset, settings and continuation floods */

@@ -101,6 +101,18 @@ void tripwire_turn_end(struct door *d)
         free(t);
 }
 
+/* For the person who reads the refusal. */
+static void detail(struct exchange *x, const struct sighting *s, const struct scan_hit *hit)
+{
+        char field[128], text[192];
+        bool ok = true;
+        int n;
+
+        shown_field(field, sizeof(field), s);
+        n = snprintf(text, sizeof(text), "%s (%s)", field, scan_view_name(hit->view));
+        x->detail = arena_copy(&x->arena, slice_of(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1), &ok);
+}
+
 /* --- heads --- */
 
 struct look {
@@ -114,20 +126,25 @@ struct look {
 /* Every placeholder in a text; how many are at home. */
 static size_t look_at(struct look *l, const char *field, struct slice name, struct slice text)
 {
+        enum { SHORTEST = 3 + SCAN_SURE_CHARS }; /* a marker and what is a hit */
         struct door *d = l->x->door;
         struct scan_hit hit;
         size_t own = 0;
 
+        if (text.n < SHORTEST)
+                return 0;
         l->s.field = field;
         l->s.name = name;
         while (l->reason == REASON_NONE && text.n && scan_text(d->tokens, text, &hit)) {
                 struct account *a = accounts_by_number(d, hit.number);
 
+                l->whose = a;
+                l->x->whose = a;
                 if (!tripwire_at_home(d, a, &l->s)) {
                         l->reason = tripwire_off(d, &l->s, &hit);
+                        detail(l->x, &l->s, &hit);
                         return own;
                 }
-                l->whose = a;
                 own++;
                 text = slice_skip(text, hit.at + hit.n);
         }
@@ -245,6 +262,7 @@ enum hit_answer tripwire_stream(struct exchange *x, const struct stream_place *p
         bool home = tripwire_at_home(d, a, &l.s);
 
         l.s.field = p->field;
+        x->whose = a;
         *reason = home ? judge_own(x, a, p, hit) : REASON_TRIPWIRE;
         if (*reason == REASON_NONE) {
                 x->own_used = true;

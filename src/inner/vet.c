@@ -69,6 +69,22 @@ static struct request as_routed(const struct exchange *x)
         return r;
 }
 
+/* Once for a host and a class. */
+static bool told_before(struct door *d, const struct authority *to, const char *text)
+{
+        uint64_t h = 14695981039346656037u; /* FNV-1a: a collision costs one line */
+
+        for (const char *c = text; *c; c++)
+                h = (h ^ (uint8_t)*c) * 1099511628211u;
+        for (size_t i = 0; i < to->name.n; i++)
+                h = (h ^ to->name.p[i]) * 1099511628211u;
+        for (size_t i = 0; i < LEAKS_KEPT; i++)
+                if (d->leaks[i] == h)
+                        return true;
+        d->leaks[d->leak_count++ % LEAKS_KEPT] = h;
+        return false;
+}
+
 /* Of a host without a binding: someone else's key is told, not refused. */
 static void warn_of_leak(struct exchange *x, const struct account_use *u)
 {
@@ -77,12 +93,28 @@ static void warn_of_leak(struct exchange *x, const struct account_use *u)
         if (!u->leak)
                 return;
         snprintf(text, sizeof(text), "%s: %s", field_text(name, sizeof(name), &u->leak_field), u->leak_preview);
+        if (told_before(x->door, &x->to, text))
+                return;
         events_account(x, NULL, NULL, "leak", slice_str(text));
+}
+
+/* The account's binding as this request uses it: a token that was minted in an answer stands in the placeholder's place. NULL: no account. */
+static const struct binding *binding_of(const struct account *a, const struct request *req, struct binding *effective)
+{
+        const struct binding *b = a ? accounts_binding(a) : NULL;
+        struct slice minted = b ? accounts_minted_in(a, req) : SLICE_EMPTY;
+
+        if (!minted.n)
+                return b;
+        *effective = *b;
+        effective->placeholder = minted;
+        return effective;
 }
 
 static enum reason check_account(struct exchange *x)
 {
         struct request routed = as_routed(x);
+        struct binding effective;
         struct account *whose;
         struct account_use u;
         const struct binding *b;
@@ -96,7 +128,7 @@ static enum reason check_account(struct exchange *x)
                         return wrong(x, &u);
         }
         /* Its own host on another port is no host of the account, but its placeholder is refused there by the same rules. */
-        b = x->account ? accounts_binding(x->account) : own ? accounts_binding(whose) : NULL;
+        b = binding_of(x->account ? x->account : own ? whose : NULL, x->req, &effective);
         account_check(b, &routed, &u);
         if (u.reason != ACCOUNT_OK)
                 return wrong(x, &u);
