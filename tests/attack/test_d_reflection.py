@@ -111,7 +111,7 @@ def echo(w, c, data):
             if cut == secret:
                 w.went.set()
                 w.go.wait(60)
-        return True
+        return goodbye(c)
     if path == "unknown-coding":
         c.sendall(answer(secret.encode(), "Content-Encoding: compress"))
         return True
@@ -119,11 +119,13 @@ def echo(w, c, data):
         c.sendall(answer(secret.encode(), "Content-Encoding: gzip"))
         return True
     c.sendall(answers(secret).get(path) or answer(b"-", "X-Head: " + base64.b64encode(head.encode("latin-1")).decode()))
-    if path == "until-it-closes":
-        with contextlib.suppress(OSError):
-            c.unwrap()  # TLS says that it ends
-        return True
-    return False
+    return path == "until-it-closes" and goodbye(c)
+
+
+def goodbye(c):
+    with contextlib.suppress(OSError):
+        c.unwrap()  # TLS says that it ends
+    return True
 
 
 def websocket(c, data):
@@ -274,8 +276,7 @@ def test_right_host_wrong_way(w):
                 ("wrong-field", [url, "-H", f"X-Note: {p}"]), ("wrong-field", [f"{url}/{p}"]), ("wrong-field", [f"{url}?a={p}"]), ("wrong-field", [url, "-H", f"Cookie: a={p}"]),
                 ("wrong-field", [url, "-H", "Authorization: Basic " + base64.b64encode(f"u:{p}".encode()).decode()]), ("wrong-field", [url, "-H", f"Authorization: Bearer x{p}"]),
                 ("placeholder-twice", [url, *bearer, "-H", f"X-Note: {p}"]), ("placeholder-twice", [f"{url}?x={p}", *bearer])], [w.echo, w.echo_plain, w.echo_port])
-    out = w.b("exec", "-T", "s", "--", "curl", "-sS", "-m", "20", "-w", " %{http_code}", url, "-d", f"a={p}")
-    assert out.stdout.endswith(" 403") and SECRET.encode() not in w.echo.everything()[-2000:], out.stdout
+    refused(w, [("wrong-field", [url, "-d", f"a={p}"]), ("wrong-field", [url, *bearer, "-H", "Content-Type: application/json", "-d", json.dumps({"a": p})])], [w.echo])
 
 
 def test_spellings_of_the_right_host(w):
@@ -299,7 +300,7 @@ def test_look_alikes(w):
 
 
 FOREIGN = ["Authorization: Bearer ghp_somebodyelses0123456789abcdefghijkl", "Authorization: Basic dTpw", "Authorization: token abc", "Cookie: session=1", "X-Api-Key: k", "PRIVATE-TOKEN: k",
-           "X-Goog-Api-Key: k", "Api-Key: k", "Proxy-Authorization: Basic dTpw", "X-Auth-Token: k", "Job-Token: k"]
+           "X-Goog-Api-Key: k", "Api-Key: k", "X-Auth-Token: k", "Job-Token: k"]
 FOREIGN_QUERY = ["key=1", "api_key=1", "access_token=1", "private_token=1", "sig=1", "X-Amz-Signature=1", "%61pi_key=1"]
 
 
@@ -311,8 +312,9 @@ def test_no_foreign_account(w):
     rows += [("foreign-account", ["https://echo.example/d8", "-H", f, *ours]) for f in FOREIGN if not f.startswith("Authorization")]
     rows += [("foreign-account", ["https://key.example/d8", "-H", f]) for f in FOREIGN[:3]] + [("foreign-account", ["https://key.example/d8", "-H", "X-Search-Key: mine"])]
     refused(w, rows, [w.echo, w.origin])
-    p = w.b("exec", "-T", "s", "--", "curl", "-sS", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", "https://echo.example/anonymous")
-    assert p.stdout == "200", p
+    # A proxy's own field ends at the gate, which is no proxy.
+    p = w.b("exec", "-T", "s", "--", "curl", "-sS", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Proxy-Authorization: Basic dTpw", "https://echo.example/anonymous")
+    assert p.stdout == "200" and b"proxy-auth" not in w.echo.everything().lower(), p
 
 
 def test_foreign_ok_and_anonymous(w):

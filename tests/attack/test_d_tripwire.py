@@ -401,7 +401,7 @@ def test_wipe(w):
     b("workspace", "start", "e", check=0)
     b.sh("e", "echo kept >~/mine", check=0)
     p, held = trip(w, "e", "c94.other.example")
-    b("workspace", "wipe", "e", check=0)
+    b("workspace", "wipe", "e", "--yes", check=0)
     p.communicate(timeout=30)
     assert state(b, "e") == "stopped" and not [a for a in alerts(b, "e") if a["decision"] == "open"]
     b("workspace", "start", "e", check=0)

@@ -172,7 +172,9 @@ def test_npm_via_mirror(w):
     assert watched(w.front, w.b, [a], lambda: run(w, script)).stdout == "42\n"
     rows = w.front.some(mark, 4, host="mirror.corp.example")
     assert {r["authorization"] for r in rows} == {f"Bearer {a.secret}"} and not [r for r in w.front.seen(mark) if r["host"] != "mirror.corp.example"], w.front.seen(mark)
-    assert {"/api/npm/npm/@acme%2fthing", "/api/npm/npm/@acme/thing/-/thing-1.0.0.tgz", "/api/npm/npm/left-thing", "/api/npm/npm/left-thing/-/left-thing-1.0.0.tgz"} == {r["uri"].replace("%2F", "%2f") for r in rows}, rows
+    wanted = {"/api/npm/npm/@acme%2fthing", "/api/npm/npm/@acme/thing/-/thing-1.0.0.tgz", "/api/npm/npm/left-thing", "/api/npm/npm/left-thing/-/left-thing-1.0.0.tgz"}
+    came = {r["uri"].replace("%2F", "%2f") for r in rows}
+    assert wanted <= came <= wanted | {"/api/npm/npm/npm"}, rows  # it asks whether there is a newer npm
     assert "npm_somebody" not in json.dumps(rows) and {r["cookie"] for r in rows} == {""}, rows
     lock = run(w, "cat ~/m/package-lock.json").stdout
     assert "https://registry.example/left-thing/-/left-thing-1.0.0.tgz" in lock and "mirror" not in lock, lock
