@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { ENV_NAME_BYTES = 128 };
+enum { ENV_NAME_BYTES = 128, GUEST_MEMBERS_MAX = 4 };
 
 #define MARK_BEGIN "# >>> brome: placeholders, written anew at every start"
 #define MARK_END "# <<< brome"
@@ -19,19 +19,20 @@ static const struct file_row {
         guest_lines *lines;
         guest_stray *stray;     /* may be NULL */
         guest_members *members; /* instead of lines */
-        const char *member;     /* the one member of the object that is changed */
+        const char *member[GUEST_MEMBERS_MAX + 1]; /* the members of the object that may change */
 } files[] = {
-        { ".git-credentials", KIND_BIT(ACCOUNT_GITHUB) | KIND_BIT(ACCOUNT_GITLAB) | KIND_BIT(ACCOUNT_BASIC), true, lines_git_credentials, stray_git_credentials, NULL, NULL },
-        { ".gitconfig", KIND_BIT(ACCOUNT_GITHUB) | KIND_BIT(ACCOUNT_GITLAB) | KIND_BIT(ACCOUNT_BASIC), false, lines_git_config, NULL, NULL, NULL },
-        { ".config/gh/hosts.yml", KIND_BIT(ACCOUNT_GITHUB), false, lines_gh_hosts, NULL, NULL, NULL },
-        { ".npmrc", KIND_BIT(ACCOUNT_NPM), false, lines_npmrc, stray_npmrc, NULL, NULL },
-        { ".netrc", KIND_BIT(ACCOUNT_PYPI) | KIND_BIT(ACCOUNT_BASIC), true, lines_netrc, stray_netrc, NULL, NULL }, /* pip, uv, curl -n */
-        { ".cargo/credentials.toml", KIND_BIT(ACCOUNT_CARGO), false, lines_cargo, NULL, NULL, NULL },
-        { ".docker/config.json", KIND_BIT(ACCOUNT_REGISTRY), false, NULL, NULL, members_docker, "auths" },
-        { ".claude.json", KIND_BIT(ACCOUNT_MCP), false, NULL, NULL, members_claude, "mcpServers" },
-        { ".gemini/settings.json", KIND_BIT(ACCOUNT_MCP), false, NULL, NULL, members_gemini, "mcpServers" },
-        { ".config/opencode/opencode.json", KIND_BIT(ACCOUNT_MCP), false, NULL, NULL, members_opencode, "mcp" },
-        { ".codex/config.toml", KIND_BIT(ACCOUNT_MCP), false, lines_codex, NULL, NULL, NULL },
+        { ".git-credentials", KIND_BIT(ACCOUNT_GITHUB) | KIND_BIT(ACCOUNT_GITLAB) | KIND_BIT(ACCOUNT_BASIC), true, lines_git_credentials, stray_git_credentials, NULL, { NULL } },
+        { ".gitconfig", KIND_BIT(ACCOUNT_GITHUB) | KIND_BIT(ACCOUNT_GITLAB) | KIND_BIT(ACCOUNT_BASIC), false, lines_git_config, NULL, NULL, { NULL } },
+        { ".config/gh/hosts.yml", KIND_BIT(ACCOUNT_GITHUB), false, lines_gh_hosts, NULL, NULL, { NULL } },
+        { ".npmrc", KIND_BIT(ACCOUNT_NPM), false, lines_npmrc, stray_npmrc, NULL, { NULL } },
+        { ".netrc", KIND_BIT(ACCOUNT_PYPI) | KIND_BIT(ACCOUNT_BASIC), true, lines_netrc, stray_netrc, NULL, { NULL } }, /* pip, uv, curl -n */
+        { ".cargo/credentials.toml", KIND_BIT(ACCOUNT_CARGO), false, lines_cargo, NULL, NULL, { NULL } },
+        { ".docker/config.json", KIND_BIT(ACCOUNT_REGISTRY), false, NULL, NULL, members_docker, { "auths" } },
+        { ".claude.json", KIND_BIT(ACCOUNT_MCP) | KIND_BIT(ACCOUNT_ANTHROPIC), false, NULL, NULL, members_claude, { "mcpServers", "hasCompletedOnboarding", "customApiKeyResponses" } },
+        { ".gemini/settings.json", KIND_BIT(ACCOUNT_MCP) | KIND_BIT(ACCOUNT_GEMINI), false, NULL, NULL, members_gemini, { "mcpServers", "security", "privacy", "general" } },
+        { ".config/opencode/opencode.json", KIND_BIT(ACCOUNT_MCP), false, NULL, NULL, members_opencode, { "mcp" } },
+        { ".codex/auth.json", KIND_BIT(ACCOUNT_OPENAI), false, NULL, NULL, members_codex_auth, { "auth_mode", "OPENAI_API_KEY" } },
+        { ".codex/config.toml", KIND_BIT(ACCOUNT_MCP) | KIND_BIT(ACCOUNT_OPENAI), false, lines_codex, NULL, NULL, { NULL } },
 };
 enum { FILES = sizeof(files) / sizeof(*files) };
 
@@ -186,6 +187,30 @@ static bool blank(struct slice s)
         return true;
 }
 
+/* 1: *out has the text with the members that changed; 0: none did; -1. */
+static int splice_members(const struct file_row *row, struct slice text, const json_t *was, const json_t *now, struct buf *out)
+{
+        struct buf next;
+        int rc = 0;
+
+        buf_init(&next, 0);
+        for (size_t i = 0; rc >= 0 && row->member[i]; i++) {
+                json_t *value = json_object_get(now, row->member[i]);
+
+                if (!value || json_equal(json_object_get(was, row->member[i]), value))
+                        continue;
+                buf_clear(&next);
+                if (json_splice(rc ? buf_slice(out) : text, row->member[i], value, &next) < 0) {
+                        rc = -1;
+                        break;
+                }
+                buf_clear(out);
+                rc = buf_add_slice(out, buf_slice(&next)) < 0 ? -1 : 1;
+        }
+        buf_fini(&next);
+        return rc;
+}
+
 static int json_file(const struct file_row *row, const struct binding *bindings, size_t count, struct slice present, struct buf *out, const char **why)
 {
         struct slice text = blank(present) ? SLICE_LIT("{}\n") : present;
@@ -197,7 +222,7 @@ static int json_file(const struct file_row *row, const struct binding *bindings,
         *why = "it is not a JSON object";
         if (json_is_object(now) && row->members(now, bindings, count, why) == 0) {
                 *why = "it cannot be changed in place";
-                rc = json_equal(was, now) ? 0 : json_splice(text, row->member, json_object_get(now, row->member), out) < 0 ? -1 : 1;
+                rc = splice_members(row, text, was, now, out);
         }
         json_decref(was);
         json_decref(now);

@@ -114,7 +114,7 @@ int json_splice(struct slice text, const char *name, json_t *value, struct buf *
         buf_add_slice(out, slice_first(text, at.from));
         if (!at.found)
                 buf_addf(out, "%s\n  \"%s\": ", at.any ? "," : "", name);
-        if (json_dump_callback(value, add_indented, out, JSON_INDENT(2)) < 0)
+        if (json_dump_callback(value, add_indented, out, JSON_INDENT(2) | JSON_ENCODE_ANY) < 0)
                 return -1;
         if (!at.any)
                 buf_add_str(out, "\n");
@@ -280,13 +280,13 @@ static int members_mcp(json_t *root, const struct mcp_client *c, const struct bi
         return 0;
 }
 
-int members_claude(json_t *root, const struct binding *bindings, size_t count, const char **why)
+int mcp_claude(json_t *root, const struct binding *bindings, size_t count, const char **why)
 {
         static const struct mcp_client client = { "mcpServers", "url", "http" };
         return members_mcp(root, &client, bindings, count, why);
 }
 
-int members_gemini(json_t *root, const struct binding *bindings, size_t count, const char **why)
+int mcp_gemini(json_t *root, const struct binding *bindings, size_t count, const char **why)
 {
         static const struct mcp_client client = { "mcpServers", "httpUrl", NULL };
         return members_mcp(root, &client, bindings, count, why);

@@ -189,7 +189,7 @@ void lines_cargo(const struct binding *b, struct slice rest, struct buf *out)
         buf_add_str(out, "\"\n");
 }
 
-void lines_codex(const struct binding *b, struct slice rest, struct buf *out)
+void mcp_codex(const struct binding *b, struct slice rest, struct buf *out)
 {
         char table[HOST_TEXT_MAX], host[HOST_TEXT_MAX];
 

@@ -299,6 +299,53 @@ static void test_json_in_place(void **state)
         assert_int_equal(write_file(".gemini/settings.json", &t.b, 1, "{\"mcp\\u0053ervers\":{}}", out), -1); /* the name in another spelling */
 }
 
+static void test_agents(void **state)
+{
+        static const char claude[] = "{\n  \"hasCompletedOnboarding\": true,\n  \"customApiKeyResponses\": {\n    \"approved\": [\n      \"%s\"\n    ],\n    \"rejected\": []\n  }\n}\n";
+        static const char gemini[] = "{\n  \"security\": {\n    \"auth\": {\n      \"selectedType\": \"gemini-api-key\"\n    }\n  },\n  \"privacy\": {\n    \"usageStatisticsEnabled\": false\n  },\n"
+                                     "  \"general\": {\n    \"enableAutoUpdate\": false,\n    \"enableAutoUpdateNotification\": false\n  }\n}\n";
+        struct test_binding t;
+        char out[TEXT], want[TEXT], before[TEXT], mixed[TEXT];
+        const char *tail;
+
+        (void)state;
+        test_bind(&t, ACCOUNT_ANTHROPIC, "model");
+        tail = t.placeholder + strlen(t.placeholder) - 20;
+        assert_int_equal(write_file(".claude.json", &t.b, 1, "", out), 1);
+        snprintf(want, sizeof(want), claude, tail);
+        assert_string_equal(out, want);
+        /* What the person answered stays, whatever it was; the rest byte for byte. */
+        snprintf(before, sizeof(before), "{\"n\":1.50,\"hasCompletedOnboarding\":false, \"customApiKeyResponses\":{\"rejected\":[\"%s\"],\"approved\":[\"x\"]}}", tail);
+        assert_int_equal(write_file(".claude.json", &t.b, 1, before, out), 0);
+        assert_int_equal(write_file(".claude.json", &t.b, 1, "{\"n\":1.50,\"hasCompletedOnboarding\":1,\"customApiKeyResponses\":{\"approved\":[\"x\"]} , \"m\":-0}", out), 1);
+        assert_non_null(strstr(out, "{\"n\":1.50,\"hasCompletedOnboarding\":1,\"customApiKeyResponses\":{\n"));
+        assert_non_null(strstr(out, " , \"m\":-0}"));
+        assert_non_null(strstr(out, tail));
+        assert_int_equal(write_file(".claude.json", &t.b, 1, "{\"hasCompletedOnboarding\":true,\"customApiKeyResponses\":7}", out), 0);
+        assert_int_equal(write_file(".claude.json", NULL, 0, want, out), 0);
+        test_bind(&t, ACCOUNT_GEMINI, "model");
+        assert_file(".gemini/settings.json", &t, "", gemini);
+        assert_int_equal(write_file(".gemini/settings.json", &t.b, 1, "{\"security\":{\"auth\":{\"selectedType\":\"oauth-personal\"}},\"privacy\":[],\"general\":0}", out), 0);
+        test_bind(&t, ACCOUNT_OPENAI, "model");
+        assert_file(".codex/auth.json", &t, "", "{\n  \"auth_mode\": \"apikey\",\n  \"OPENAI_API_KEY\": \"@\"\n}\n");
+        assert_file(".codex/auth.json", &t, "{\"OPENAI_API_KEY\":null,\"last_refresh\":null}", "{\"OPENAI_API_KEY\":\"@\",\"last_refresh\":null,\n  \"auth_mode\": \"apikey\"}");
+        assert_removed(".codex/auth.json", &t, "{\"auth_mode\":\"apikey\",\"OPENAI_API_KEY\":\"@\"}", "{\"auth_mode\":\"apikey\",\"OPENAI_API_KEY\":null}");
+        assert_int_equal(write_file(".codex/auth.json", &t.b, 1, "{\"auth_mode\":\"chatgpt\",\"OPENAI_API_KEY\":null}", out), 0);
+        assert_int_equal(write_file(".codex/auth.json", &t.b, 1, "{\"OPENAI_API_KEY\":\"sk-mine\"}", out), 0);
+        assert_int_equal(write_file(".codex/auth.json", &t.b, 1, "{\"OPENAI_API_KEY\":null,\"tokens\":{}}", out), 0);
+        assert_file(".codex/config.toml", &t, "", BEGIN "[features]\napi_key_model_discovery = false\nplugins = false\n[analytics]\nenabled = false\n" END);
+        assert_file(".codex/config.toml", &t, "model = \"x\"\n[ \"features\" ]\nplugins = true\n", "model = \"x\"\n[ \"features\" ]\nplugins = true\n" BEGIN "[analytics]\nenabled = false\n" END);
+        assert_removed(".codex/config.toml", &t, "model = \"x\"\n" BEGIN "[features]\nplugins = false\n" END, "model = \"x\"\n");
+        /* With servers of MCP in the same file; two keys of one vendor say it once. */
+        struct test_binding u, v;
+        test_bind(&u, ACCOUNT_MCP, "tools");
+        test_bind(&v, ACCOUNT_OPENAI, "second");
+        struct binding three[] = { t.b, u.b, v.b };
+        assert_int_equal(write_file(".codex/config.toml", three, 3, "", mixed), 1);
+        assert_non_null(strstr(mixed, "[mcp_servers.tools]"));
+        assert_null(strstr(strstr(mixed, "[features]") + 1, "[features]"));
+}
+
 static void test_json_left_alone(void **state)
 {
         static const char *const broken[] = { "[]", "{", "// comment\n{}", "{\"a\":1,\"a\":2}", "{\"mcpServers\":[]}", "null" };
@@ -334,7 +381,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_env),  cmocka_unit_test(test_git),   cmocka_unit_test(test_gh),     cmocka_unit_test(test_npm_netrc),
                 cmocka_unit_test(test_toml), cmocka_unit_test(test_marks), cmocka_unit_test(test_docker), cmocka_unit_test(test_mcp),
-                cmocka_unit_test(test_json_in_place), cmocka_unit_test(test_json_left_alone), cmocka_unit_test(test_large),
+                cmocka_unit_test(test_json_in_place), cmocka_unit_test(test_agents), cmocka_unit_test(test_json_left_alone), cmocka_unit_test(test_large),
         };
         return cmocka_run_group_tests_name("account/guest", tests, NULL, NULL);
 }
