@@ -275,22 +275,15 @@ static json_t *exec_body(const struct session_exec *e, struct winsize ws)
 
 static void note_line(const char *text) { cli_note("%s", text); }
 
-/* A second connection, on which bromed says what needs a person. Without one the program runs all the same. */
-static void watch(struct cli *cli, const char *workspace, struct control *w)
+/* From now on bromed says on this connection what needs a person. Without it the program runs all the same. */
+static bool watch(struct control *c, const char *workspace)
 {
-        struct control_options options = { .paths = &cli->paths, .config = cli->config_override };
-        struct err quiet = ERR_INIT;
-
-        *w = (struct control){ .fd = -1 };
-        if (control_connect(w, &options, &quiet) == 0 &&
-            chan_send(w->fd, json_pack("{s:s, s:I, s:s}", "op", "watch", "id", (json_int_t)++w->last_id, "workspace", workspace), NULL, 0) < 0)
-                control_close(w);
+        return chan_send(c->fd, json_pack("{s:s, s:I, s:s}", "op", "watch", "id", (json_int_t)++c->last_id, "workspace", workspace), NULL, 0) == 0;
 }
 
 int session_exec(struct cli *cli, struct control *c, const struct session_exec *e)
 {
-        struct control w;
-        struct attach_watch watching = { .last_id = &w.last_id, .note = note_line };
+        struct attach_watch watching = { .fd = c->fd, .last_id = &c->last_id, .note = note_line };
         struct winsize ws = { 0 };
         struct chan_msg answer;
         json_t *body;
@@ -308,11 +301,7 @@ int session_exec(struct cli *cli, struct control *c, const struct session_exec *
         chan_msg_fini(&answer);
         if (stream < 0)
                 return cli_fail(EXIT_BROME, "the supervisor answered without a stream");
-        watch(cli, e->workspace, &w);
-        watching.fd = w.fd;
-        rc = attach_run(stream, &(struct attach_options){ .pty = e->pty, .watch = w.fd >= 0 ? &watching : NULL });
-        control_close(&w);
-        return rc;
+        return attach_run(stream, &(struct attach_options){ .pty = e->pty, .watch = watch(c, e->workspace) ? &watching : NULL });
 }
 
 /* ---- the end of a session ---- */
