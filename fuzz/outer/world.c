@@ -295,12 +295,24 @@ bool world_request(struct world *w, unsigned which)
         buf_init(&ex->up, 0);
         buf_init(&ex->down, 0);
         fill_request(ex, which);
+        if (w->via)
+                ex->decision.via = (struct policy_via){ true, SLICE_LIT("mirror.example"), 443, SLICE_LIT("/base/") };
+        ex->decision.binding = w->outer.account ? &w->binding : NULL;
         HOLDS(outgoing_aim(ex) == 0);
         w->http.is_idle = false;
         w->http.active++;
         w->http.ops->take(&w->http, ex);
         turn(w);
         return true;
+}
+
+void world_account(struct world *w, enum account_kind kind, bool via)
+{
+        w->outer.account = (struct account *)(void *)w; /* only told apart from NULL */
+        w->binding = (struct binding){ .name = SLICE_LIT("one"), .kind = kind, .placeholder = SLICE_LIT(WORLD_HOLDER) };
+        w->via = via;
+        masked.mask = mask_new();
+        HOLDS(masked.mask && mask_add(masked.mask, SLICE_LIT(WORLD_SECRET), SLICE_LIT(WORLD_HOLDER)) == 0);
 }
 
 void world_abort(struct world *w, size_t i)
@@ -350,6 +362,9 @@ void world_close(struct world *w)
         w->http.ops->fini(&w->http);
         buf_fini(&w->conn.in);
         buf_fini(&w->conn.out);
+        HOLDS(masked.holders == 1);
+        mask_free(masked.mask);
+        masked.mask = NULL;
         free(w);
         world = NULL;
 }

@@ -7,6 +7,7 @@
 #define BROME_FUZZ_OUTER_WORLD_H
 
 #include "hold.h"
+#include "account/binding.h"
 #include "outer/http.h"
 
 enum { WORLD_EXCHANGES = 4 };
@@ -27,10 +28,16 @@ struct world {
         struct told told[WORLD_EXCHANGES];
         size_t count;
         bool asked;
+        struct binding binding; /* of the account; no name: the plain door */
+        bool via;
 };
 
 /* A connection that has just opened. */
 struct world *world_open(const struct http_ops *ops);
+/* From here on it is an account's door: WORLD_SECRET is masked. kind: of the credential; via: requests are re-routed. */
+#define WORLD_SECRET "s3cret-t0ken-of-the-fuzzer"
+#define WORLD_HOLDER "brm_abcdefghijklmnopqrstuvwxyz234567"
+void world_account(struct world *w, enum account_kind kind, bool via);
 /* A request on it: `which` & 3: GET, HEAD, POST with a body, WebSocket. False: the connection takes no more. */
 bool world_request(struct world *w, unsigned which);
 /* Bytes of the origin, and all that follows; eof: the last. */

@@ -74,28 +74,43 @@ static int aim_rewrite(struct exchange *ex, struct rewrite *r)
         return rewrite_init(r, &ex->arena, &ex->to.authority, ex->to.base, &ex->req.authority, ex->req.scheme);
 }
 
+/* 1; 0: it is to go, since its name is the secret, and a placeholder may be no name; -1 memory. */
+static int look_at_field(struct exchange *ex, struct mask *mask, const struct rewrite *rewrite, struct header *f, struct buf *changed)
+{
+        int rc = 0;
+
+        if (rewrite && holds_url(f->name))
+                rc = take_value(ex, rewrite_field(rewrite, f->value, changed), changed, &f->value);
+        if (!mask || rc < 0)
+                return rc < 0 ? -1 : 1;
+        rc = take_value(ex, mask_text(mask, f->value, changed), changed, &f->value);
+        if (rc == 0)
+                rc = mask_text(mask, f->name, changed);
+        buf_clear(changed);
+        return rc < 0 ? -1 : rc == 0;
+}
+
 static int look_at_fields(struct exchange *ex, struct headers *fields)
 {
         struct header *at = arena_alloc_array(&ex->arena, fields->n + 1, sizeof(*at));
         struct account_mask *mask = ex->outer->account ? account_mask_hold(ex->outer->account) : NULL;
+        bool via = ex->to.base.n > 0;
         struct rewrite rewrite;
         struct buf changed;
-        bool via = ex->to.base.n > 0;
+        size_t n = 0;
         int rc = at && (!via || aim_rewrite(ex, &rewrite) == 0) ? 0 : -1;
 
         buf_init(&changed, 0);
         changed.wipe = true;
-        for (size_t i = 0; rc == 0 && i < fields->n; i++) {
-                at[i] = fields->at[i];
-                if (via && holds_url(at[i].name))
-                        rc = take_value(ex, rewrite_field(&rewrite, at[i].value, &changed), &changed, &at[i].value);
-                if (rc == 0 && mask)
-                        rc = take_value(ex, mask_text(mask->mask, at[i].value, &changed), &changed, &at[i].value);
+        for (size_t i = 0; rc >= 0 && i < fields->n; i++) {
+                at[n] = fields->at[i];
+                rc = look_at_field(ex, mask ? mask->mask : NULL, via ? &rewrite : NULL, &at[n], &changed);
+                n += rc == 1;
         }
         buf_fini(&changed);
         account_mask_release(mask);
-        fields->at = at;
-        return rc;
+        *fields = (struct headers){ at, n };
+        return rc < 0 ? -1 : 0;
 }
 
 int answer_fields(struct exchange *ex, struct headers *fields)
