@@ -1,7 +1,7 @@
 /* A hostile guest (HTTP/1 or HTTP/2) and a hostile outer door at once: the input is a list of steps of either. The properties are world.c's. */
 #include "world.h"
 
-/* First byte: bit 0 HTTP/2. Then steps: a byte for what, a byte for how long or which, and its bytes. */
+/* First byte: bit 0 HTTP/2, bit 1 accounts. Then steps: a byte for what, a byte for how long or which, and its bytes. */
 static void step(struct world *w, struct slice *in)
 {
         uint8_t what = fuzz_byte(in), n = fuzz_byte(in);
@@ -40,7 +40,8 @@ static void step(struct world *w, struct slice *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
         struct slice in = slice_of(data, n);
-        struct world *w = world_open(fuzz_byte(&in) & 1);
+        uint8_t kind = fuzz_byte(&in);
+        struct world *w = world_open(kind & 1, kind & 2);
 
         while (in.n)
                 step(w, &in);

@@ -1,14 +1,22 @@
 /* See world.h. SECURITY: naive_allows is written without any of the door's own code, from the text of the policy. */
 #include "world.h"
+#include "inner/accounts.h"
 #include "inner/events.h"
 #include "inner/h1.h"
 #include "inner/h2.h"
 #include "inner/link.h"
+#include "inner/hold.h"
 #include "inner/outbox.h"
+#include "inner/tripwire.h"
+
+#include <sys/socket.h>
 
 enum { BODY_MAX = 64 };
 static const char policy_text[] = "rules {\nallow web a.example path \"/pub/**\" read-only\ndeny web a.example path \"/api/private/**\"\n"
                                   "allow web a.example path \"/api/**\" GET, POST body max 64\nallow web a.example path \"/ws\"\n}\n";
+/* In a world with accounts: one whose placeholder is at home elsewhere, and of which nothing may leave. The stream rule has no hold. */
+#define RANDOM "abcdefghijklmnopqrstuvwxyz234567"
+static const char accounts_text[] = "credential far { kind bearer; for far.example; placeholder \"brm_" RANDOM "\" }\n";
 static struct world *world;
 
 /* --- the naive reading --- */
@@ -268,6 +276,29 @@ static bool turn_streams(struct world *w)
         return any;
 }
 
+/* SECURITY: when it goes off, everything has ended and bromed was told, before anything is sent. */
+static void hear_trip(struct world *w)
+{
+        char told[4096];
+        struct exchange *x;
+
+        if (!w->door.trip)
+                return;
+        tripwire_turn_end(&w->door);
+        HOLDS(recv(w->heard, told, sizeof(told), MSG_DONTWAIT) > 0 && w->door.refuse == REASON_COMPROMISED);
+        TAILQ_FOREACH(x, &w->door.exchanges, list)
+                HOLDS(!x->req);
+}
+
+/* What is enough to be a placeholder never stands in it. */
+static void nothing_left(const struct world *w)
+{
+        struct slice up = buf_slice(&w->up);
+
+        if (w->door.tokens && up.n)
+                HOLDS(!memmem(up.p, up.n, "brm_" RANDOM, 4 + 12));
+}
+
 void world_turn(struct world *w)
 {
         bool any = true;
@@ -275,8 +306,11 @@ void world_turn(struct world *w)
 
         for (int i = 0; i < 1000 && any; i++) {
                 bool dirty = w->flow && w->flow->conn.dirty;
+
+                hold_turn(&w->door);
                 if (w->flow)
                         conn_drain(&w->flow->conn);
+                hear_trip(w);
                 any = turn_streams(w) || dirty;
                 if (w->flow && w->flow->state == FLOW_DEAD)
                         w->flow = NULL;
@@ -284,6 +318,7 @@ void world_turn(struct world *w)
                 flow_free_dead(&w->door);
                 buf_clear(outbox_buf(w->door.outbox));
         }
+        nothing_left(w);
         HOLDS(!any && !w->door.quit);
         for (size_t i = 0; i < w->stream_count; i++)
                 held += buf_len(&w->streams[i]->up);
@@ -374,19 +409,25 @@ void world_reset(struct world *w, size_t i, enum reason reason)
         world_turn(w);
 }
 
-static struct policy *the_policy(void)
+static struct policy *the_policy(bool accounts)
 {
-        static struct policy *p;
+        static struct policy *made[2];
         static struct diags errors;
+        struct buf text;
 
-        if (!p)
-                p = policy_parse(slice_str(policy_text), "fuzz", &errors);
-        HOLDS(p);
-        return p;
+        if (!made[accounts]) {
+                buf_init(&text, 0);
+                HOLDS(buf_addf(&text, "%s%s", accounts ? accounts_text : "", policy_text) == 0);
+                made[accounts] = policy_parse(buf_slice(&text), "fuzz", &errors);
+                buf_fini(&text);
+        }
+        HOLDS(made[accounts]);
+        return made[accounts];
 }
 
-struct world *world_open(bool h2)
+struct world *world_open(bool h2, bool accounts)
 {
+        static int channel[2] = { -1, -1 };
         static struct event_base *base;
         static uint64_t hits[8];
         struct world *w = calloc(1, sizeof(*w));
@@ -399,7 +440,11 @@ struct world *world_open(bool h2)
         world = w;
         buf_init(&w->up, 0);
         buf_init(&w->down, 0);
-        *d = (struct door){ .base = base, .workspace = "fuzz", .policy = the_policy(), .hits = hits, .next_id = 1, .link = &the_link };
+        *d = (struct door){ .base = base, .workspace = "fuzz", .policy = the_policy(accounts), .hits = hits, .next_id = 1, .link = &the_link };
+        if (channel[0] < 0)
+                HOLDS(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, channel) == 0);
+        d->control = channel[0];
+        w->heard = channel[1];
         d->rule_count = policy_rule_count(d->policy);
         TAILQ_INIT(&d->accounts);
         TAILQ_INIT(&d->hold_queue);
@@ -407,6 +452,7 @@ struct world *world_open(bool h2)
         TAILQ_INIT(&d->dead_flows);
         TAILQ_INIT(&d->exchanges);
         TAILQ_INIT(&d->dead_exchanges);
+        HOLDS(accounts_policy(d) == 0);
         d->outbox = outbox_open(d, -1);
         HOLDS(d->outbox);
         f->door = d;
@@ -432,7 +478,14 @@ void world_close(struct world *w)
         if (w->flow)
                 flow_close(w->flow, true);
         world_turn(w);
-        HOLDS(w->door.held_bytes == 0 && w->stream_count == 0 && w->door.exchange_count == 0 && w->door.flow_count == 0 && TAILQ_EMPTY(&w->door.exchanges));
+        HOLDS(w->door.held_bytes == 0 && w->door.hold_bytes == 0 && w->door.hold_reserved == 0 && w->door.decode_bytes == 0 && w->stream_count == 0 && w->door.exchange_count == 0 && w->door.flow_count == 0 && TAILQ_EMPTY(&w->door.exchanges));
+        while (TAILQ_FIRST(&w->door.accounts)) {
+                struct account *a = TAILQ_FIRST(&w->door.accounts);
+                TAILQ_REMOVE(&w->door.accounts, a, list);
+                free(a->name);
+                free(a);
+        }
+        token_set_free(w->door.tokens);
         outbox_close(w->door.outbox);
         buf_fini(&w->up);
         buf_fini(&w->down);

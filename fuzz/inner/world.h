@@ -18,11 +18,12 @@ struct world {
         size_t stream_count;
         struct buf up;   /* what the outer door was told, in order: request heads, bodies, ends */
         struct buf down; /* what the guest got */
+        int heard;       /* bromed's end of the control channel */
         bool answers;    /* answers each request at its end by itself */
 };
 
-/* One world at a time: a flow to https://a.example, accepted by the policy. h2: as ALPN chose it. */
-struct world *world_open(bool h2);
+/* One world at a time: a flow to https://a.example, accepted by the policy. h2: as ALPN chose it. accounts: with a placeholder that must not leave. */
+struct world *world_open(bool h2, bool accounts);
 /* Guest bytes; then everything that follows from them. */
 void world_guest(struct world *w, struct slice s);
 void world_guest_eof(struct world *w);
