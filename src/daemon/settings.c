@@ -419,7 +419,7 @@ int settings_plan(const struct daemon *d, const struct settings *s, const struct
                         goto bad;
                 }
         if (json_object_set_new(plan, "shares", shares) < 0 || json_object_set_new(plan, "env", env) < 0 ||
-            json_object_set_new(plan, "protect", plan_protect(d, s)) < 0 || json_object_set_new(plan, "tools", tools_folders(w, getenv("PATH"))) < 0)
+            json_object_set_new(plan, "protect", plan_protect(d, s)) < 0 || json_object_set_new(plan, "tools", tools_folders(w, getenv("PATH"), getenv("HOME"))) < 0)
                 return err_set(err, "out of memory");
         return 0;
 bad:

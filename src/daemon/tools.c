@@ -16,18 +16,29 @@ static bool lies_in(const char *path, const char *folder)
         return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
 }
 
-/* The first of PATH's folders that has the program. */
-static bool find(char out[PATH_MAX], struct slice program, const char *path)
+static bool is_program(char out[PATH_MAX], const char *folder, size_t n, struct slice program)
 {
+        struct stat st;
+
+        return *folder == '/' && snprintf(out, PATH_MAX, "%.*s/%.*s", (int)n, folder, SLICE_FMT(program)) < PATH_MAX && stat(out, &st) == 0 && S_ISREG(st.st_mode) && access(out, X_OK) == 0;
+}
+
+/* The first of PATH's folders that has the program; then where installers put it whose folder a shell's start-up file adds to PATH. */
+static bool find(char out[PATH_MAX], struct slice program, const char *path, const char *home)
+{
+        static const char *const more[] = { ".local/bin", "bin", ".npm-global/bin", ".bun/bin", ".opencode/bin" };
+        char folder[PATH_MAX];
+
         while (path && *path) {
                 const char *end = strchrnul(path, ':');
-                struct stat st;
 
-                if (*path == '/' && snprintf(out, PATH_MAX, "%.*s/%.*s", (int)(end - path), path, SLICE_FMT(program)) < PATH_MAX && stat(out, &st) == 0 &&
-                    S_ISREG(st.st_mode) && access(out, X_OK) == 0)
+                if (is_program(out, path, (size_t)(end - path), program))
                         return true;
                 path = *end ? end + 1 : end;
         }
+        for (size_t i = 0; home && i < sizeof(more) / sizeof(more[0]); i++)
+                if (snprintf(folder, sizeof(folder), "%s/%s", home, more[i]) < PATH_MAX && is_program(out, folder, strlen(folder), program))
+                        return true;
         return false;
 }
 
@@ -54,61 +65,66 @@ static void add(json_t *list, const char *folder)
         json_array_append_new(list, json_string(folder));
 }
 
-/* Somebody's home, or what everything of one user's is installed below: keys and brome's own files lie there too. */
-static bool too_wide(const char *prefix)
+/* Is all of a prefix the program's? Not where many programs lie, not a folder right in the home (~/.cargo: what configures a tool, and its keys). */
+static bool is_one_programs(const char *prefix, const char *home)
 {
-        const char *home = getenv("HOME");
-        char real[PATH_MAX], local[PATH_MAX + 8];
+        char above[PATH_MAX], local[PATH_MAX];
 
-        if (!home || !realpath(home, real))
+        snprintf(above, sizeof(above), "%s", prefix);
+        up(above);
+        if (home && (snprintf(local, sizeof(local), "%s/.local", home) >= PATH_MAX || strcmp(prefix, home) == 0 || strcmp(prefix, local) == 0 || strcmp(above, home) == 0))
                 return false;
-        snprintf(local, sizeof(local), "%s/.local", real);
-        return lies_in(local, prefix);
+        return *above; /* /opt and its like hold many */
 }
 
-/* Below such a prefix: the folder of programs, and of what it leads to the package: PREFIX/lib/node_modules, PREFIX/share/NAME. */
-static void add_narrow(json_t *list, const char *prefix, const char *bin, const char *real)
+/* Narrow: programs of node.js need no more than the outermost node_modules that they lie in; a `bin` stands for what is beside it only when that is one
+ * program's. The prefix of node.js itself has etc/npmrc, with tokens perhaps. */
+static void add_needed(json_t *list, const char *folder, const char *home)
 {
-        size_t n = strlen(prefix);
-        char package[PATH_MAX];
-        const char *end;
+        char text[PATH_MAX + sizeof("/lib/node_modules")], prefix[PATH_MAX];
+        const char *modules = strstr(folder, "/node_modules"), *last = strrchr(folder, '/');
+        struct stat st;
 
-        add(list, bin);
-        if (!lies_in(real, prefix) || lies_in(real, bin) || !(end = strchr(real + n + 1, '/')))
+        if (modules && (modules[13] == '/' || !modules[13])) {
+                snprintf(text, sizeof(text), "%.*s", (int)(modules + 13 - folder), folder);
+                add(list, text);
                 return;
-        end = strchrnul(end + 1, '/');
-        snprintf(package, sizeof(package), "%.*s", (int)(end - real), real);
-        add(list, package);
+        }
+        snprintf(prefix, sizeof(prefix), "%s", folder);
+        up(prefix);
+        snprintf(text, sizeof(text), "%s/lib/node_modules", prefix);
+        if (!last || strcmp(last, "/bin") != 0) {
+                add(list, folder);
+        } else if (stat(text, &st) == 0) {
+                add(list, folder);
+                add(list, text);
+        } else {
+                add(list, is_one_programs(prefix, home) ? prefix : folder);
+        }
 }
 
-static void add_program(json_t *list, struct slice program, const char *path)
+static void add_program(json_t *list, struct slice program, const char *path, const char *home)
 {
-        char found[PATH_MAX], prefix[PATH_MAX], real[PATH_MAX], bin[PATH_MAX];
-        const char *last;
+        char found[PATH_MAX], folder[PATH_MAX], real[PATH_MAX];
 
-        if (program.n == 0 || slice_find(program, '/') >= 0 || !find(found, program, path) || !realpath(found, real))
+        if (program.n == 0 || slice_find(program, '/') >= 0 || !find(found, program, path, home) || !realpath(found, real))
                 return;
         up(found);
-        if (!realpath(found, prefix)) /* the folder itself may be a link */
-                return;
-        snprintf(bin, sizeof(bin), "%s", prefix);
-        last = strrchr(prefix, '/');
-        if (last && strcmp(last, "/bin") == 0)
-                up(prefix);
         up(real);
-        if (too_wide(prefix))
-                add_narrow(list, prefix, bin, real);
-        else
-                add(list, prefix);
-        if (!lies_in(real, prefix))
-                add(list, real);
+        if (!realpath(found, folder)) /* the folder itself may be a link */
+                return;
+        add_needed(list, folder, home);
+        add_needed(list, real, home);
 }
 
-json_t *tools_folders(const struct config_workspace *w, const char *path)
+json_t *tools_folders(const struct config_workspace *w, const char *path, const char *home)
 {
         json_t *list = json_array();
+        char real[PATH_MAX];
 
+        if (!home || !realpath(home, real) || !real[1])
+                home = NULL;
         for (size_t i = 0; list && i < w->tool_count; i++)
-                add_program(list, w->tools[i], path);
+                add_program(list, w->tools[i], path, home ? real : NULL);
         return list;
 }

@@ -8,8 +8,8 @@
 
 enum { TOOLS_FOLDERS_MAX = 16 }; /* what the launcher takes */
 
-/* Folders for the plan: of each program, as PATH finds it, the folder above its `bin`, and where its links lead when that is elsewhere. Of a home and its
- * .local only the folder of programs and the package itself. What lies in /usr the guest has anyway; what is not installed is left out. path: as in the environment; NULL: none. New reference. */
-json_t *tools_folders(const struct config_workspace *w, const char *path);
+/* Folders for the plan: of each program, as PATH finds it, the narrowest that it runs from, and the same of where its links lead when that is elsewhere.
+ * What lies in /usr the guest has anyway; what is not installed is left out. path, home: as in the environment; NULL: none. New reference. */
+json_t *tools_folders(const struct config_workspace *w, const char *path, const char *home);
 
 #endif

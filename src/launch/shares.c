@@ -240,13 +240,17 @@ static bool is_there(const struct shares *s, const char *path)
 
 static void add_tool_path(struct shares *s, const char *folder)
 {
-        const char *last = strrchr(folder, '/');
+        static const char *const below[] = { "/bin", "/.bin", "" }; /* the second in node_modules */
         size_t used = strlen(s->tool_path);
-        char bin[PATH_MAX];
+        char bin[PATH_MAX] = "";
         struct stat st;
 
-        place(bin, sizeof(bin), "%s%s", folder, last && strcmp(last, "/bin") == 0 ? "" : "/bin");
-        if (!bin[0] || strchr(bin, ':') || stat(bin, &st) < 0 || !S_ISDIR(st.st_mode) || used + strlen(bin) + 2 > sizeof(s->tool_path))
+        for (size_t i = 0; i < sizeof(below) / sizeof(below[0]) && !*bin; i++) {
+                place(bin, sizeof(bin), "%s%s", folder, below[i]);
+                if (!bin[0] || stat(bin, &st) < 0 || !S_ISDIR(st.st_mode))
+                        bin[0] = 0;
+        }
+        if (!bin[0] || strchr(bin, ':') || used + strlen(bin) + 2 > sizeof(s->tool_path))
                 return;
         place(s->tool_path + used, sizeof(s->tool_path) - used, "%s%s", used ? ":" : "", bin);
 }

@@ -626,23 +626,40 @@ def test_secret_file_in_a_share():
 
 
 def test_tools():
-    """Where an agent's program is installed: the folder above its bin, and where its links lead; nothing of /usr, nothing that is not there."""
+    """Where an agent's program is installed, and where its links lead: the narrowest folder that it runs from. Nothing of /usr, nothing that is not there."""
     with Home() as h:
-        for d in ("nvm/bin", "nvm/lib/agent", "elsewhere/pkg", "flat"):
-            os.makedirs(f"{h.dir}/{d}")
-        for f in ("nvm/lib/agent/cli.js", "elsewhere/pkg/run", "flat/tool3"):
-            open(f"{h.dir}/{f}", "w").close()
-            os.chmod(f"{h.dir}/{f}", 0o755)
-        os.symlink("../lib/agent/cli.js", f"{h.dir}/nvm/bin/tool1")
-        os.symlink(f"{h.dir}/elsewhere/pkg/run", f"{h.dir}/nvm/bin/tool2")
-        h.write(h.conf, 'workspace t1 { tool "tool1"; tool "tool2"; tool "tool3"; tool "sh"; tool "not-there"; rules { } }\n')
+        home = f"{h.dir}/me"
+        programs = {  # found at: a file, or a link to a file
+            "nvm/v22/bin/node": None, "nvm/v22/bin/script": "../lib/node_modules/@x/script/bin/cli.js",  # node's prefix, without its etc/npmrc
+            "local/node_modules/.bin/shown": "../shown/lib/cli.js",
+            "elsewhere/bin/linked": f"{h.dir}/far/pkg/linked",
+            "venv/bin/whole": None,
+            "flat/tool3": None,
+            "me/.cargo/bin/cargo-thing": None,                      # beside it lies what logs in
+            "me/.local/bin/native": f"{home}/.local/share/native/versions/2.1",
+            "me/bin/own": None,
+            "me/.opencode/bin/later": None,                         # not in PATH
+        }
+        for at, to in programs.items():
+            at = f"{h.dir}/{at}"
+            file = os.path.normpath(os.path.join(os.path.dirname(at), to or at))
+            for f in (at, file):
+                os.makedirs(os.path.dirname(f), exist_ok=True)
+            open(file, "w").close()
+            os.chmod(file, 0o755)
+            if to:
+                os.symlink(to, at)
+        names = [os.path.basename(p) for p in programs]
+        h.write(h.conf, "workspace t1 { " + "".join(f'tool "{n}"; ' for n in (*names, "sh", "not-there")) + "rules { } }\n")
         env = h.env()
-        h.env = lambda: env | {"PATH": f"{h.dir}/nvm/bin:{h.dir}/flat:relative:{env['PATH']}"}
+        folders = ("nvm/v22/bin", "local/node_modules/.bin", "elsewhere/bin", "venv/bin", "flat", "me/.cargo/bin", "me/.local/bin", "me/bin")
+        h.env = lambda: env | {"HOME": home, "PATH": ":".join([f"{h.dir}/{d}" for d in folders] + ["relative", env["PATH"]])}
         h.up()
         c = h.client()
         c.ok("session.open", workspace="t1")
-        got = heard(h, "launch", "plan")["tools"]
-        assert got == [f"{h.dir}/nvm", f"{h.dir}/elsewhere/pkg", f"{h.dir}/flat"], got
+        got = [os.path.relpath(p, h.dir) for p in heard(h, "launch", "plan")["tools"]]
+        assert got == ["nvm/v22/bin", "nvm/v22/lib/node_modules", "local/node_modules", "elsewhere", "far/pkg", "venv", "flat", "me/.cargo/bin", "me/.local/bin",
+                       "me/.local/share/native/versions", "me/bin", "me/.opencode/bin"], got
 
 
 def test_ordinary_user():
