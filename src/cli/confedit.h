@@ -26,9 +26,4 @@ int confedit_commit(struct confedit *e);
 /* Without a commit nothing has changed. */
 void confedit_close(struct confedit *e);
 
-/* Pure. text and block, the block on lines of its own at the end. */
-int confedit_append(struct slice text, struct slice block, struct buf *out) __attribute__((warn_unused_result));
-/* Pure. Where the block `word name { … }` stands at the top of the text, with the rest of its lines when nothing else stands on them. False: it is not there. */
-bool confedit_find(struct slice text, const char *word, const char *name, size_t *at, size_t *n);
-
 #endif

@@ -1,7 +1,7 @@
 /* brome credential ls, rm, and what the other commands about credentials share. */
 #include "cli/credential.h"
 #include "base/esc.h"
-#include "cli/ask.h"
+#include "cli/conftext.h"
 #include "cli/local.h"
 #include "cli/session.h"
 #include "files/loader.h"
@@ -100,7 +100,7 @@ int credential_prepare(struct cli *cli, struct confedit *e, const struct credent
                         buf_add_str(&block, "\n");
                 rc = credential_block(cli, &drafts[i], &block);
         }
-        if (rc == EXIT_OK && confedit_append(buf_slice(&e->text), buf_slice(&block), &text) < 0)
+        if (rc == EXIT_OK && conftext_append(buf_slice(&e->text), buf_slice(&block), &text) < 0)
                 rc = cli_fail(EXIT_INTERNAL, "out of memory");
         if (rc == EXIT_OK)
                 rc = confedit_prepare(cli, e, buf_slice(&text), NULL);
@@ -208,7 +208,7 @@ static int remove_block(struct cli *cli, struct confedit *e, const char *name)
         size_t at, n;
         int rc;
 
-        if (!confedit_find(text, "credential", name, &at, &n))
+        if (!conftext_find(text, "credential", name, &at, &n))
                 return cli_fail_hint(EXIT_CONFIG_, "remove its block there by hand, then run this again for its secret", "the credential %s stands in a file that %s includes", name,
                                      esc_str(e->file));
         buf_init(&out, 0);
