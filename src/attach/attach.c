@@ -52,6 +52,8 @@ struct sink {
         bool filtered, broken;
         struct termfilter filter;
 };
+#define ERASE_BELOW "\r\n\x1b[J" /* from a new line on */
+
 enum asking {
         ASK_NOTHING,
         ASK_SOON, /* no more output is begun; what the terminal has half of goes out */
@@ -486,6 +488,8 @@ static int asking_begins(struct attach *a)
                 if (a->sinks[i].filtered)
                         (void)!termfilter_pause(&a->sinks[i].filter, &out);
         a->asking = ASK_NOW;
+        /* SECURITY: what the program left below and beside must not read on from our lines. */
+        buf_add_str(&out, ERASE_BELOW);
         if (question_show(&a->question, &out) < 0) {
                 tell_first(a);
                 r = asking_ends(a, "\r\n", "the question cannot be asked here");
@@ -499,7 +503,7 @@ static int asking_begins(struct attach *a)
 /* Lines of ours, with the program's colours off. */
 static int say_now(struct attach *a)
 {
-        static const char sane[] = "\x1b[0m\x0f\x1b(B\r\n";
+        static const char sane[] = "\x1b[0m\x0f\x1b(B" ERASE_BELOW;
         int r = fd_write_all(STDOUT_FILENO, sane, sizeof(sane) - 1) < 0 || fd_write_all(STDOUT_FILENO, buf_slice(&a->say).p, buf_len(&a->say)) < 0;
 
         buf_clear(&a->say);

@@ -174,7 +174,7 @@ int question_show(struct question *q, struct buf *out)
         if (!a || draw_codes(q) < 0)
                 return -1;
         question_title(a, title, sizeof(title));
-        buf_addf(out, "\r\n--- brome ---\r\n%s\r\n", title);
+        buf_addf(out, "--- brome ---\r\n%s\r\n", title);
         add_requests(q, json_object_get(a, "requests"), out);
         buf_add_str(out, "The workspace's output is held. To allow it, type the number:\r\n");
         for (int i = 0; i < QUESTION_DENY; i++)

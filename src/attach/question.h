@@ -47,7 +47,7 @@ long long question_id(const json_t *approval);
 /* "api asks to use the credential forge at api.github.com:443", one line, escaped. */
 void question_title(const json_t *approval, char *out, size_t size);
 
-/* Draws codes and appends the text for the first in the queue; lines end with CR LF. 0, or -1 (no random numbers, memory): then nothing must be asked. */
+/* Draws codes and appends the text for the first in the queue, from the start of an empty line; lines end with CR LF. 0, or -1 (no random numbers, memory): then nothing must be asked. */
 int question_show(struct question *q, struct buf *out) __attribute__((warn_unused_result));
 /* One typed byte. Appends the echo. Anything but QUESTION_NO_ANSWER ends the line. */
 enum question_answer question_key(struct question *q, uint8_t byte, struct buf *echo);

@@ -74,6 +74,7 @@ def test_allow_once():
     assert b"\x1b[?2004l" in text and b"\x1b[?1049l" in text and b"\x1b[<8u" in text and b"\x1b[?25h" in text and text.index(b"\x1b[0m") < text.index(b"--- brome ---"), text
     assert b"api asks for api.forge.example:443 with the credential forge" in text and b"GET    /user  (2 times)" in text, text
     shown = text[text.index(b"--- brome"):]
+    assert b"\r\n\x1b[J--- brome" in text, "what stood below is still there"
     assert b"\\x1b[2J" in shown and b"\x1b" not in shown and "\u202e".encode() not in shown, shown
     p.send(STDOUT, b"HELD")
     p.type(code(text, b"once") + b"\rrm -rf /\r")
