@@ -32,10 +32,10 @@ static struct placeholder_row *find(const struct placeholders *p, struct slice c
 
 static int parse_line(struct placeholders *p, struct slice line)
 {
-        struct slice name = word(&line), kind = word(&line), text = word(&line);
+        struct slice name = word(&line), kind = word(&line), text = line;
         struct placeholder_row *row = &p->rows[p->count];
 
-        if (p->count == PLACEHOLDERS_MAX || line.n || !name.n || !text.n || name.n >= sizeof(row->credential) || text.n >= sizeof(row->text) || find(p, name))
+        if (p->count == PLACEHOLDERS_MAX || !name.n || !text.n || name.n >= sizeof(row->credential) || text.n >= sizeof(row->text) || find(p, name))
                 return -1;
         *row = (struct placeholder_row){ .kind = kind_by_name(kind) };
         memcpy(row->credential, name.p, name.n);
