@@ -27,6 +27,39 @@ static int hex_read(struct slice text, size_t at, size_t n, bool last)
         return value;
 }
 
+/* The character at *at, as it is or percent-encoded: an encoder may have encoded what stands behind an escape as well. *at moves behind it. -1: none, -2:
+ * more bytes are needed. */
+static int char_read(struct slice text, size_t *at, bool last)
+{
+        int value;
+
+        if (*at >= text.n)
+                return last ? HEX_NONE : HEX_MORE;
+        value = text.p[*at];
+        if (value == '%') {
+                value = hex_read(text, *at + 1, 2, last);
+                if (value < 0)
+                        return value;
+                *at += 2;
+        }
+        ++*at;
+        return value;
+}
+
+/* The same of n hex digits. */
+static int hex_read_encoded(struct slice text, size_t *at, size_t n, bool last)
+{
+        int value = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                int c = char_read(text, at, last), digit = c < 0 ? c : unit_hex((uint8_t)c);
+                if (digit < 0)
+                        return digit;
+                value = value << 4 | digit;
+        }
+        return value;
+}
+
 /* A backslash at `at`, as it is or percent-encoded: its bytes, 0 when there is none, -2 when more bytes could make it one. */
 static int backslash_read(struct slice text, size_t at, bool last)
 {
@@ -82,21 +115,22 @@ static enum unit_status unit_json(struct slice text, size_t at, bool last, struc
                 if (i == UNIT_BACKSLASHES_MAX)
                         return unit_raw(text, at, u), UNIT_OK;
         }
-        if (p >= text.n)
-                return unit_raw(text, at, u), UNIT_OK;
-        if (text.p[p] == 'u') {
-                value = hex_read(text, p + 1, 4, last);
+        value = spelt & SPELT_PERCENT ? char_read(text, &p, last) : p < text.n ? text.p[p++] : HEX_NONE;
+        if (value == HEX_MORE)
+                return UNIT_MORE;
+        if (value == 'u') {
+                value = spelt & SPELT_PERCENT ? hex_read_encoded(text, &p, 4, last) : hex_read(text, p, 4, last);
                 if (value == HEX_MORE)
                         return UNIT_MORE;
                 if (value < 0 || value > 0xff)
                         return unit_raw(text, at, u), UNIT_OK;
-                *u = (struct unit){ .value = (uint8_t)value, .spelt = spelt, .line_break = value == '\n' || value == '\r', .n = p + 5 - at };
-                return UNIT_OK;
+                p += spelt & SPELT_PERCENT ? 0 : 4;
+        } else {
+                value = value < 0 ? 0 : json_short((uint8_t)value);
+                if (!value)
+                        return unit_raw(text, at, u), UNIT_OK;
         }
-        value = json_short(text.p[p]);
-        if (!value)
-                return unit_raw(text, at, u), UNIT_OK;
-        *u = (struct unit){ .value = (uint8_t)value, .spelt = spelt, .line_break = value == '\n' || value == '\r', .n = p + 1 - at };
+        *u = (struct unit){ .value = (uint8_t)value, .spelt = spelt, .line_break = value == '\n' || value == '\r', .n = p - at };
         return UNIT_OK;
 }
 
@@ -112,11 +146,13 @@ static enum unit_status unit_percent(struct slice text, size_t at, bool last, st
         if (value == '\\')
                 return unit_json(text, at, last, u);
         if (value == '%') {
-                twice = hex_read(text, at + 3, 2, last);
+                size_t p = at + 3;
+
+                twice = hex_read_encoded(text, &p, 2, last);
                 if (twice == HEX_MORE)
                         return UNIT_MORE;
                 if (twice >= 0)
-                        value = twice, n = 5;
+                        value = twice, n = p - at;
         }
         *u = (struct unit){ .value = (uint8_t)value, .spelt = SPELT_PERCENT, .line_break = value == '\n' || value == '\r', .n = n };
         return UNIT_OK;

@@ -1,4 +1,4 @@
-/* One character of a text as a tool may have spelled it: itself, percent-encoded once or twice, JSON-escaped (behind any number of backslashes, as in
+/* One character of a text as a tool may have spelled it: itself, percent-encoded once or twice (the second time all of it or "%" alone), JSON-escaped (behind any number of backslashes, as in
  * JSON in JSON), or a line break that a tool put into a long run (LF, CRLF, JSON's \n, percent-encoded, the soft break of quoted-printable). Pure.
  *
  * What it reads does not change when more bytes follow: when they could change it, it says UNIT_MORE. */

@@ -5,6 +5,7 @@
 #include "account/scan.h"
 #include "base/buf.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static const enum account_kind spelt_kinds[] = { ACCOUNT_BEARER, ACCOUNT_GITHUB, ACCOUNT_ANTHROPIC, ACCOUNT_MCP };
@@ -105,6 +106,24 @@ static inline void spell_percent_twice(struct buf *out, struct slice in, struct 
 static inline void spell_json(struct buf *out, struct slice in, struct spelling_how how) { spell_escaped(out, in, how, "\\u00"); }
 static inline void spell_json_twice(struct buf *out, struct slice in, struct spelling_how how) { spell_escaped(out, in, how, "\\\\u00"); }
 static inline void spell_json_percent(struct buf *out, struct slice in, struct spelling_how how) { spell_escaped(out, in, how, "%5Cu00"); }
+/* The same where the encoder encoded what stands behind the escape as well: all of it, or some. */
+static inline void spell_encoded_again(struct buf *out, struct slice in, struct spelling_how how, const char *before)
+{
+        for (size_t i = 0; i < in.n; i++) {
+                char escape[16];
+
+                if (!(how.which >> i % 32 & 1)) {
+                        buf_add(out, in.p + i, 1);
+                        continue;
+                }
+                snprintf(escape, sizeof(escape), how.which >> (i + 7) % 32 & 1 ? "%s%02X" : "%s%02x", before + 1, in.p[i]);
+                buf_addf(out, "%%%02x", (uint8_t)before[0]);
+                for (size_t k = 0; escape[k]; k++)
+                        buf_addf(out, how.which >> (i + k) % 32 & 1 ? "%%%02X" : "%c", (uint8_t)escape[k]);
+        }
+}
+static inline void spell_percent_of_percent(struct buf *out, struct slice in, struct spelling_how how) { spell_encoded_again(out, in, how, "%"); }
+static inline void spell_percent_of_json(struct buf *out, struct slice in, struct spelling_how how) { spell_encoded_again(out, in, how, "\\u00"); }
 
 typedef void spell_fn(struct buf *out, struct slice in, struct spelling_how how);
 struct spelling_row {
@@ -118,15 +137,18 @@ static const struct spelling_row spelling_rows[] = {
         { "quoted-printable", spell_soft, NULL, VIEW_PLAIN },
         { "percent", spell_percent, NULL, VIEW_PERCENT },
         { "percent twice", spell_percent_twice, NULL, VIEW_PERCENT },
+        { "percent of percent", spell_percent_of_percent, NULL, VIEW_PERCENT },
         { "json", spell_json, NULL, VIEW_JSON },
         { "json in json", spell_json_twice, NULL, VIEW_JSON },
         { "percent of json", spell_json_percent, NULL, VIEW_MIXED },
+        { "percent of json, encoded throughout", spell_percent_of_json, NULL, VIEW_MIXED },
         { "base64", spell_base64, NULL, VIEW_BASE64 },
         { "base64url", spell_base64url, NULL, VIEW_BASE64 },
         { "hex", spell_hex, NULL, VIEW_HEX },
         { "percent of base64", spell_percent, spell_base64, VIEW_MIXED },
         { "json of base64", spell_json, spell_base64, VIEW_MIXED },
         { "percent of hex", spell_percent, spell_hex, VIEW_MIXED },
+        { "percent of percent of base64", spell_percent_of_percent, spell_base64, VIEW_MIXED },
         { "base64 of base64", spell_base64, spell_base64url, VIEW_MIXED },
         { "base64 of hex", spell_base64, spell_hex, VIEW_MIXED },
         { "hex of base64", spell_hex, spell_base64, VIEW_MIXED },

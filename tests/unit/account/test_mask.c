@@ -64,7 +64,8 @@ static struct mask *mask_of(const char *secret, const char *instead)
 
 static void test_plain(void **state)
 {
-        static spell_fn *const spellings[] = { spell_plain, spell_percent, spell_percent_twice, spell_json, spell_json_twice, spell_json_percent };
+        static spell_fn *const spellings[] = { spell_plain, spell_percent, spell_percent_twice, spell_json, spell_json_twice, spell_json_percent,
+                                                spell_percent_of_percent, spell_percent_of_json };
         struct mask *m = mask_of(SECRET, INSTEAD);
         uint32_t x = 123456789u;
 
