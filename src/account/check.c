@@ -211,7 +211,7 @@ static void use(struct judge *j, struct account_field field, size_t header)
 static bool declared(const struct binding *b, enum account_slot slot, struct slice name)
 {
         for (size_t i = 0; i < b->field_count; i++)
-                if (b->fields[i].slot == slot && (slot == SLOT_HEADER ? slice_eq(b->fields[i].name, name) : encoded_is(name, b->fields[i].name, true)))
+                if (b->fields[i].slot == slot && (slot == SLOT_HEADER ? account_same_header(name, b->fields[i].name) : account_same_query(name, b->fields[i].name)))
                         return true;
         return false;
 }

@@ -41,5 +41,8 @@ int account_strip(struct arena *a, struct request *req) __attribute__((warn_unus
 /* Is this header field, by its lower-case name, an account field? Is this query key? */
 bool account_is_header(struct slice name);
 bool account_is_query(struct slice key);
+/* Are two names the same to an origin that folds names (case, "-" and "_", "key[0]" …)? For what is refused or taken out, never for what is used. */
+bool account_same_header(struct slice a, struct slice b);
+bool account_same_query(struct slice a, struct slice b);
 
 #endif

@@ -9,6 +9,7 @@ enum {
         AT_HEADER = 1,
         AT_QUERY = 2,
         ENDING = 4,
+        OFTEN_HARMLESS = 8, /* an ending of names that name no account, too */
         NAME_BYTES = 64, /* longer names are judged by their end */
 };
 
@@ -22,7 +23,7 @@ static const struct row {
         { ROW("auth"), AT_HEADER | AT_QUERY | ENDING },         /* x-auth, x-registry-auth, x-sentry-auth, helicone-auth */
         { ROW("cookie"), AT_HEADER | ENDING },
         { ROW("cookie2"), AT_HEADER },
-        { ROW("token"), AT_HEADER | AT_QUERY | ENDING },        /* private-token, job-token, x-auth-token, access_token, x-amz-security-token */
+        { ROW("token"), AT_HEADER | AT_QUERY | ENDING | OFTEN_HARMLESS }, /* private-token, job-token, x-auth-token, access_token, x-amz-security-token */
         { ROW("apikey"), AT_HEADER | AT_QUERY | ENDING },
         { ROW("api_key"), AT_HEADER | AT_QUERY | ENDING },      /* x-api-key, x-goog-api-key, xi-api-key, dd-api-key */
         { ROW("hapikey"), AT_QUERY },
@@ -45,7 +46,11 @@ static const struct row {
         { ROW("license_key"), AT_HEADER | AT_QUERY | ENDING },
         { ROW("user_key"), AT_HEADER | AT_QUERY | ENDING },
         { ROW("userkey"), AT_HEADER | AT_QUERY },
-        { ROW("x_key"), AT_HEADER },
+        { ROW("service_key"), AT_QUERY | ENDING },
+        { ROW("servicekey"), AT_QUERY | ENDING },
+        { ROW("master_key"), AT_QUERY | ENDING },
+        { ROW("consumer_key"), AT_QUERY | ENDING },             /* oauth_consumer_key */
+        { ROW("_key"), AT_HEADER | ENDING | OFTEN_HARMLESS },   /* x-key, fastly-key, x-appwrite-key, x-query-key, x-parse-master-key */
         { ROW("key"), AT_QUERY },
         { ROW("secret"), AT_HEADER | AT_QUERY | ENDING },       /* client_secret, cf-access-client-secret */
         { ROW("password"), AT_HEADER | AT_QUERY | ENDING },
@@ -66,16 +71,18 @@ static const struct row {
         { ROW("appid"), AT_QUERY },
 };
 
-/* Names with such an ending that name no account. */
-static const char *const harmless[] = { "csrf", "xsrf", "page", "next", "prev", "continuation", "sync", "cursor", "resume", "idempotency",
-        "offline_token" /* docker asks a token server for one with offline_token=true */ };
+/* What stands in front of such an ending where no account is named: paging, anti-forgery, caching, the WebSocket handshake. */
+static const char *const harmless[] = { "csrf", "xsrf", "csrfmiddleware", "page", "next", "prev", "continuation", "sync", "cursor", "resume", "idempotency",
+        "offline" /* docker asks a token server for one with offline_token=true */, "sec_websocket", "cache", "surrogate", "partition", "sort" };
 
-static bool has(struct slice s, const char *text)
+static bool names_no_account(struct slice folded, const struct row *r)
 {
-        struct slice t = slice_str(text);
+        struct slice before = slice_first(folded, folded.n - r->n);
 
-        for (size_t i = 0; i + t.n <= s.n; i++)
-                if (memcmp(s.p + i, t.p, t.n) == 0)
+        if (before.n && before.p[before.n - 1] == '_')
+                before.n--;
+        for (size_t i = 0; r->where & OFTEN_HARMLESS && i < sizeof(harmless) / sizeof(*harmless); i++)
+                if (slice_ends(before, slice_str(harmless[i])))
                         return true;
         return false;
 }
@@ -83,18 +90,13 @@ static bool has(struct slice s, const char *text)
 /* Asked of every header of every request: the last byte alone tells most names from most rows. */
 static bool listed(struct slice folded, unsigned where)
 {
-        bool found = false;
-
         for (const struct row *r = rows; folded.n && r < rows + sizeof(rows) / sizeof(*rows); r++) {
                 if (r->name[r->n - 1] != folded.p[folded.n - 1] || r->n > folded.n || !(r->where & where) || memcmp(folded.p + folded.n - r->n, r->name, r->n) != 0)
                         continue;
-                if (r->n == folded.n)
+                if (r->n == folded.n || (r->where & ENDING && !names_no_account(folded, r)))
                         return true;
-                found = found || (r->where & ENDING);
         }
-        for (size_t i = 0; found && i < sizeof(harmless) / sizeof(*harmless); i++)
-                found = !has(folded, harmless[i]);
-        return found;
+        return false;
 }
 
 struct folded {
@@ -111,13 +113,11 @@ static void fold_byte(struct folded *f, int c)
         f->bytes[f->n++] = c == '-' || c == '.' || c == ' ' ? '_' : ascii_lower((uint8_t)c);
 }
 
-bool account_is_header(struct slice name)
+static void fold_header(struct folded *f, struct slice name)
 {
-        struct folded f = { .n = 0 };
-
+        f->n = 0;
         for (size_t i = 0; i < name.n; i++)
-                fold_byte(&f, name.p[i]);
-        return listed(slice_of(f.bytes, f.n), AT_HEADER);
+                fold_byte(f, name.p[i]);
 }
 
 static int hex_value(uint8_t c)
@@ -128,10 +128,9 @@ static int hex_value(uint8_t c)
         return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-bool account_is_query(struct slice key)
+static void fold_query(struct folded *f, struct slice key)
 {
-        struct folded f = { .n = 0 };
-
+        f->n = 0;
         for (size_t i = 0; i < key.n; i++) {
                 int c = key.p[i] == '+' ? ' ' : key.p[i];
 
@@ -144,8 +143,43 @@ bool account_is_query(struct slice key)
                 }
                 if (c == '[' || c == 0)
                         break;
-                if (c != ' ' || f.n)
-                        fold_byte(&f, c);
+                if (c != ' ' || f->n)
+                        fold_byte(f, c);
         }
-        return listed(slice_of(f.bytes, f.n), AT_QUERY);
+}
+
+static struct slice text_of(const struct folded *f) { return slice_of(f->bytes, f->n); }
+
+bool account_is_header(struct slice name)
+{
+        struct folded f;
+
+        fold_header(&f, name);
+        return listed(text_of(&f), AT_HEADER);
+}
+
+bool account_is_query(struct slice key)
+{
+        struct folded f;
+
+        fold_query(&f, key);
+        return listed(text_of(&f), AT_QUERY);
+}
+
+bool account_same_header(struct slice a, struct slice b)
+{
+        struct folded fa, fb;
+
+        fold_header(&fa, a);
+        fold_header(&fb, b);
+        return slice_eq(text_of(&fa), text_of(&fb));
+}
+
+bool account_same_query(struct slice a, struct slice b)
+{
+        struct folded fa, fb;
+
+        fold_query(&fa, a);
+        fold_query(&fb, b);
+        return slice_eq(text_of(&fa), text_of(&fb));
 }

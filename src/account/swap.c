@@ -183,17 +183,6 @@ static int swap_query(struct arena *a, const struct binding *b, struct slice sec
 
 /* ---- attach --------------------------------------------------------------------------------------------------------------------------- */
 
-/* As origins see them: "_" is "-". */
-static bool same_name(struct slice a, struct slice b)
-{
-        if (a.n != b.n)
-                return false;
-        for (size_t i = 0; i < a.n; i++)
-                if ((a.p[i] == '_' ? '-' : ascii_lower(a.p[i])) != (b.p[i] == '_' ? '-' : ascii_lower(b.p[i])))
-                        return false;
-        return true;
-}
-
 /* Sets the header, in place of any that the guest gave that name. */
 static int set_header(struct arena *a, struct request *req, struct slice name, struct slice value)
 {
@@ -203,7 +192,7 @@ static int set_header(struct arena *a, struct request *req, struct slice name, s
         if (!list)
                 return -1;
         for (size_t i = 0; i < req->headers.n; i++)
-                if (!same_name(req->headers.at[i].name, name))
+                if (!account_same_header(req->headers.at[i].name, name))
                         list[n++] = req->headers.at[i];
         list[n++] = (struct header){ name, value };
         req->headers = (struct headers){ list, n };
@@ -216,7 +205,7 @@ static int attach_query(struct arena *a, struct slice name, struct slice secret,
         struct pieces ps;
 
         while (query_next(&rest, &key, &value))
-                if (encoded_is(key, name, true))
+                if (account_same_query(key, name))
                         return -1; /* the guest's own would stand beside it, and origins differ in which they take */
         if (percent_value(a, secret, &encoded) < 0)
                 return -1;

@@ -94,12 +94,14 @@ static void test_foreign_names(void **state)
                 "X-Authorization", "X-Forwarded-Authorization", "X-Auth", "X-Vault-Token", "XI-Api-Key", "DD-API-KEY", "DD-Application-Key",
                 "X-JFrog-Art-Api", "X-NuGet-ApiKey", "CF-Access-Client-Secret", "CF-Access-Jwt-Assertion", "X-Client-Secret", "X-Key", "X-Amz-Credential",
                 "X-Sentry-Auth", "Helicone-Auth", "X-RapidAPI-Key", "X-Functions-Key", "X-Plex-Token", "X-Password", "X-Unheard-Of-Vendor-Api-Key",
+                "Fastly-Key", "X-Appwrite-Key", "X-Parse-Master-Key", "X-Query-Key", "X-PagerDuty-Api-Key", "X-Sync-Password", "X-Next-Secret",
                 "X-Very-Long-Name-Of-A-Header-That-Goes-On-And-On-Past-Any-Table-Of-Names-Api-Key",
         };
         static const char *const keys[] = {
                 "key", "KEY", "api_key", "api-key", "apikey", "apiKey", "access_token", "accessToken", "token", "auth", "auth_token", "private_token",
                 "%6bey", "k%65y", "api%5Fkey", "api.key", "+key", "key%5B0%5D", "key[]", "token[a]", "key%00x", "sig", "signature", "X-Amz-Signature",
                 "x-goog-credential", "X-Amz-Security-Token", "AWSAccessKeyId", "GoogleAccessId", "client_secret", "password", "jwt", "subscription-key",
+                "oauth_consumer_key", "serviceKey", "pagerduty_api_key", "cursor_access_key",
                 "x_very_long_name_of_a_key_that_goes_on_and_on_past_any_table_of_names_access_token",
         };
         struct test_binding t;
@@ -121,6 +123,11 @@ static void test_foreign_names(void **state)
                 }
         }
         assert_false(account_is_header(SLICE_LIT("content-type")));
+        assert_false(account_is_header(SLICE_LIT("sec-websocket-key")));
+        assert_false(account_is_header(SLICE_LIT("x-idempotency-key")));
+        assert_false(account_is_header(SLICE_LIT("x-xsrf-token")));
+        assert_false(account_is_query(SLICE_LIT("nextSyncToken")));
+        assert_false(account_is_query(SLICE_LIT("sort_key")));
         assert_false(account_is_header(SLICE_LIT("x-stainless-retry-count")));
         assert_false(account_is_header(SLICE_LIT("anthropic-beta")));
         assert_false(account_is_query(SLICE_LIT("keys")));
@@ -247,6 +254,11 @@ static void test_declared(void **state)
         static const struct row rows[] = {
                 { "GET /", "X-Search: @\r\n", ACCOUNT_OK, SLOT_HEADER },
                 { "GET /", "X-Search: other\r\n", ACCOUNT_FOREIGN, NONE },
+                { "GET /", "X_Search: other\r\n", ACCOUNT_FOREIGN, NONE },
+                { "GET /", "X-Search: @\r\nX_search: other\r\n", ACCOUNT_FOREIGN, NONE },
+                { "GET /", "X_Search: @\r\n", ACCOUNT_WRONG_FIELD, NONE },
+                { "GET /?q%5B0%5D=other", "", ACCOUNT_FOREIGN, NONE },
+                { "GET /?q=@&+Q%5b=other", "", ACCOUNT_FOREIGN, NONE },
                 { "GET /?q=@", "", ACCOUNT_OK, SLOT_QUERY },
                 { "GET /?q=other", "", ACCOUNT_FOREIGN, NONE },
                 { "GET /", "Authorization: Bearer @\r\n", ACCOUNT_WRONG_FIELD, NONE },

@@ -110,6 +110,7 @@ static void test_attach(void **state)
         test_field(&t, SLOT_QUERY, "q");
         t.b.attach = true;
         assert_int_equal(swap_text(state, &t.b, "GET /?q=guest", "", SLICE_LIT(SECRET), &(struct buf){ .limit_bytes = 0 }), -1); /* two of them */
+        assert_int_equal(swap_text(state, &t.b, "GET /?%71%5B0%5D=guest", "", SLICE_LIT(SECRET), &(struct buf){ .limit_bytes = 0 }), -1);
         test_bind(&t, ACCOUNT_HEADER, "body");
         test_field(&t, SLOT_BODY, "");
         t.b.attach = true;
