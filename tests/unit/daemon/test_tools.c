@@ -1,0 +1,96 @@
+/* Where an agent lies on the host: nvm, /opt, ~/.local by its native installer and by npm, links; never a home or what holds everything of a user's. */
+#include "daemon/tools.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char home[PATH_MAX];
+
+static void shell(const char *script)
+{
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0) {
+                execl("/bin/sh", "sh", "-ec", script, (char *)NULL);
+                _exit(127);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+}
+
+static int set_up(void **state)
+{
+        char template[] = "/tmp/tools-XXXXXX";
+
+        (void)state;
+        if (!mkdtemp(template) || !realpath(template, home) || setenv("HOME", home, 1) < 0)
+                return -1;
+        shell("cd $HOME; x() { mkdir -p $(dirname $1); printf '#!/bin/sh\\n' > $1; chmod +x $1; }\n"
+              "x .nvm/v20/lib/node_modules/agent/cli.js; mkdir .nvm/v20/bin; ln -s ../lib/node_modules/agent/cli.js .nvm/v20/bin/nvmagent\n"
+              "x .local/share/native/versions/2; mkdir -p .local/bin; ln -s $HOME/.local/share/native/versions/2 .local/bin/native\n"
+              "x .local/lib/node_modules/@a/b/cli.js; ln -s ../lib/node_modules/@a/b/cli.js .local/bin/npmagent; x .local/bin/plain\n"
+              "x bin/mine; x tools/far/run; ln -s ../tools/far/run bin/far; x opt/thing/bin/thing; mkdir -p .local/share/keyrings .local/state");
+        return 0;
+}
+
+static int tear_down(void **state)
+{
+        (void)state;
+        shell("rm -rf \"$HOME\"");
+        return 0;
+}
+
+/* The folders for one program, below HOME, with blanks between them. */
+static const char *folders(const char *program, const char *path)
+{
+        static char out[PATH_MAX * 2];
+        char full[PATH_MAX * 4];
+        struct slice tool = slice_str(program);
+        struct config_workspace w = { .tools = &tool, .tool_count = 1 };
+        json_t *list, *v;
+        size_t i;
+
+        snprintf(full, sizeof(full), "%s/%s:/usr/bin:relative", home, path);
+        list = tools_folders(&w, full, home);
+        out[0] = 0;
+        json_array_foreach(list, i, v) {
+                const char *s = json_string_value(v);
+                assert_int_equal(strncmp(s, home, strlen(home)), 0);
+                snprintf(out + strlen(out), sizeof(out) - strlen(out), "%s%s", i ? " " : "", s + strlen(home));
+        }
+        json_decref(list);
+        return out;
+}
+
+static void test_places(void **state)
+{
+        (void)state;
+        assert_string_equal(folders("nvmagent", ".nvm/v20/bin"), "/.nvm/v20/bin /.nvm/v20/lib/node_modules");
+        assert_string_equal(folders("thing", "opt/thing/bin"), "/opt/thing");
+        assert_string_equal(folders("native", ".local/bin"), "/.local/bin /.local/lib/node_modules /.local/share/native/versions");
+        assert_string_equal(folders("npmagent", ".local/bin"), "/.local/bin /.local/lib/node_modules");
+        assert_string_equal(folders("plain", ".local/bin"), "/.local/bin /.local/lib/node_modules");
+        assert_string_equal(folders("mine", "bin"), "/bin");
+        assert_string_equal(folders("far", "bin"), "/bin /tools/far");
+        assert_string_equal(folders("sh", "bin"), "");
+        assert_string_equal(folders("nothing-of-that-name", "bin"), "");
+        assert_string_equal(folders("../bin/mine", "bin"), "");
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_places) };
+
+        return cmocka_run_group_tests(tests, set_up, tear_down);
+}
