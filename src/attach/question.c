@@ -146,7 +146,8 @@ static int draw_codes(struct question *q)
 /* Did esc_text cut it? An ellipsis of the path's own ends one that is shorter. */
 static bool is_cut(const char *path) { return strlen(path) >= QUESTION_PATH_BYTES - 16; }
 
-static void add_requests(struct question *q, const json_t *requests, struct buf *out)
+/* `more`: those that bromed did not even tell. */
+static void add_requests(struct question *q, const json_t *requests, json_int_t more, struct buf *out)
 {
         size_t begin = buf_len(out), total = json_array_size(requests);
 
@@ -162,8 +163,9 @@ static void add_requests(struct question *q, const json_t *requests, struct buf 
                 buf_add_str(out, is_cut(path) ? "  (and more, which does not fit here)" : "");
                 buf_addf(out, count > 1 ? "  (%lld times)\r\n" : "\r\n", count);
         }
-        if (total > q->seen)
-                buf_addf(out, "    and %zu more, which \"once\" does not allow\r\n", total - q->seen);
+        more = (more > 0 ? more : 0) + (json_int_t)(total - q->seen);
+        if (more > 0)
+                buf_addf(out, "    and %lld more, which \"once\" does not allow\r\n", (long long)more);
 }
 
 int question_show(struct question *q, struct buf *out)
@@ -175,7 +177,7 @@ int question_show(struct question *q, struct buf *out)
                 return -1;
         question_title(a, title, sizeof(title));
         buf_addf(out, "--- brome ---\r\n%s\r\n", title);
-        add_requests(q, json_object_get(a, "requests"), out);
+        add_requests(q, json_object_get(a, "requests"), json_integer_value(json_object_get(a, "more")), out);
         buf_add_str(out, "The workspace's output is held. To allow it, type the number:\r\n");
         for (int i = 0; i < QUESTION_DENY; i++)
                 buf_addf(out, "   %2u  %s\r\n", q->code[i], answers[i].choice);

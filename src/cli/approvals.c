@@ -48,6 +48,8 @@ static const char *until(const json_t *o, char out[64])
 
         if (json_is_true(json_object_get(o, "session")))
                 snprintf(out, 64, "this session");
+        else if (json_is_true(json_object_get(o, "once")))
+                snprintf(out, 64, "once, for a retry of what was shown");
         else if (left_s >= 120)
                 snprintf(out, 64, "%lld more minutes", left_s / 60);
         else
