@@ -48,6 +48,7 @@ struct exchange {
         uint64_t id;     /* in records and as brome-flow */
         struct arena arena;
         struct request *req;        /* HTTP and WebSocket */
+        struct headers came;        /* its fields as they came: among them those that do not go on */
         struct authority to;        /* name and port of the flow; text in the arena */
         bool https;
         const char *protocol;       /* for records: "h2", "http/1.1", "websocket", "tcp", … static */

@@ -248,6 +248,8 @@ bool flow_fits(struct flow *f)
         return flow_is_spliced(f) || inspects; /* a spliced one's exchange was judged */
 }
 
+bool flow_waits(const struct flow *f) { return f->door->refuse == REASON_COMPROMISED || f->door->refuse == REASON_FROZEN; }
+
 void flow_tick(struct door *d, int64_t now_ms)
 {
         struct flow *f, *next;

@@ -57,6 +57,8 @@ void flow_free_dead(struct door *d);
 void flow_retire(struct flow *f);
 /* Does the door's policy still allow this flow, in the way it is served? */
 bool flow_fits(struct flow *f);
+/* The guest stands still and cannot read what was written to it: nothing lingers away meanwhile. */
+bool flow_waits(const struct flow *f);
 void flow_tick(struct door *d, int64_t now_ms);
 const char *flow_protocol(const struct flow *f);
 

@@ -283,6 +283,7 @@ static void got_head(struct h1 *h, const struct h1_head *head)
                 return;
         }
         x->req = req;
+        x->came = head->headers;
         x->to = req->authority;
         /* A body still to come keeps the connection from going on after a refusal. */
         set_state(h, req->body == BODY_NONE ? H1_WAIT : H1_BODY);
@@ -462,6 +463,8 @@ static void h1_tick(struct flow *f, int64_t now_ms)
 {
         struct h1 *h = f->state_of_server;
 
+        if (h->state == H1_CLOSING && flow_waits(f))
+                h->deadline_ms = now_ms + LINGER_MS;
         if (!h->deadline_ms || now_ms < h->deadline_ms)
                 return;
         if (h->state == H1_HEAD && h->x) {

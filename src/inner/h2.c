@@ -326,6 +326,7 @@ static void got_request(struct h2_stream *s, bool end_stream)
                 return;
         }
         x->req = req;
+        x->came = block;
         x->to = req->authority;
         decide_request(x);
         if (!x->verdict.allow)
@@ -482,7 +483,10 @@ static void pump(struct h2 *h)
         }
         if (any)
                 conn_touch(c);
-        else if (h->ending || (h->deadline_ms && TAILQ_EMPTY(&h->streams)) || (!nghttp2_session_want_read(h->session) && !nghttp2_session_want_write(h->session)))
+        else if (h->deadline_ms && TAILQ_EMPTY(&h->streams) && !h->ending) {
+                if (!c->fin_wanted)
+                        conn_finish(c); /* closed when the guest does, or at the deadline: bytes of its own must not meet a reset before it has read */
+        } else if (h->ending || (!nghttp2_session_want_read(h->session) && !nghttp2_session_want_write(h->session)))
                 flow_close(h->f, false);
 }
 
@@ -568,6 +572,8 @@ static void h2_tick(struct flow *f, int64_t now_ms)
         struct h2 *h = f->state_of_server;
 
         h->control_frames = h->faults = 0;
+        if (h->deadline_ms && flow_waits(f))
+                h->deadline_ms = now_ms + LINGER_MS;
         if (h->deadline_ms && now_ms >= h->deadline_ms)
                 flow_close(f, true);
 }

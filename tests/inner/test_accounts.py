@@ -235,7 +235,8 @@ def trips_in_the_head(r, c):
         basic = base64.b64encode(("user:" + FORGE).encode()).decode()
         for field, args in (("header authorization", ["-H", "Authorization: Bearer " + FORGE]), ("header authorization", ["-H", "Authorization: Basic " + basic]),
                             ("header cookie", ["-H", "Cookie: a=1; t=" + FORGE]), ("header referer", ["-H", "Referer: https://x.example/#" + FORGE]),
-                            ("header name", ["-H", FORGE + ": x"])):
+                            ("header name", ["-H", FORGE + ": x"]),
+                            ("header proxy-authorization", ["-H", "Proxy-Authorization: Bearer " + FORGE])):
             mark = c.mark()
             tripped(r, c, c.curl("https://example.org/y", "-i", v, "-H", "x-mark: " + mark, *args), mark, field=field)
         for field, url in (("path", "/p/" + FORGE), ("query", "/q?a=b&k=" + FORGE), ("path", "/p/" + "".join("%%%02X" % ord(ch) for ch in FORGE))):
@@ -548,7 +549,7 @@ def names(r, c):
     ev = r.event(type="verdict", protocol="dns", reason="tripwire")
     assert ev["engine"] == "Tripwire", ev
     trip = decided(r, c)
-    assert trip["field"] == "dns" and trip["port"] == 53 and trip["host"] == name, trip
+    assert trip["field"] == "dns" and trip["port"] == 53 and trip["host"] == "wild.example", trip
     assert "REFUSED" in c.dig(name[:14] + "." + name[14:30] + ".bad.example", "TXT")
     assert decided(r, c)["field"] == "dns"
     try:
