@@ -73,13 +73,16 @@ static void write_refusal(struct h1 *h, struct exchange *x, const struct refusal
 {
         struct buf *out = &h->f->conn.out, body;
         bool head_only = x->req && slice_is(x->req->method, "HEAD");
+        char retry[32] = "";
 
         if (!x->req || h->state != H1_WAIT || !x->req->keep_alive)
                 h->close = true;
         buf_init(&body, 2 * REFUSAL_BYTES);
         refuse_body(&body, x, r);
-        buf_addf(out, "HTTP/1.1 %u %s\r\ncontent-type: text/plain; charset=utf-8\r\ncache-control: no-store\r\ncontent-length: %zu\r\n%s\r\n", r->status,
-                 status_phrase(r->status), buf_len(&body), h->close ? "connection: close\r\n" : x->req->version == 10 ? "connection: keep-alive\r\n" : "");
+        if (r->retry_s)
+                snprintf(retry, sizeof(retry), "retry-after: %u\r\n", r->retry_s);
+        buf_addf(out, "HTTP/1.1 %u %s\r\ncontent-type: text/plain; charset=utf-8\r\ncache-control: no-store\r\n%scontent-length: %zu\r\n%s\r\n", r->status,
+                 status_phrase(r->status), retry, buf_len(&body), h->close ? "connection: close\r\n" : x->req->version == 10 ? "connection: keep-alive\r\n" : "");
         if (!head_only)
                 buf_add_slice(out, buf_slice(&body));
         buf_fini(&body);

@@ -100,8 +100,12 @@ static int submit(struct h2_stream *s, const struct response *r, struct arena *a
 
 static void submit_refusal(struct h2_stream *s, struct exchange *x, const struct refusal *r)
 {
-        struct header fields[] = { { SLICE_LIT("content-type"), SLICE_LIT("text/plain; charset=utf-8") }, { SLICE_LIT("cache-control"), SLICE_LIT("no-store") } };
-        struct response answer = { .status = r->status, .headers = { fields, 2 }, .body = BODY_LENGTH, .has_length = true };
+        char retry[16];
+        int n = snprintf(retry, sizeof(retry), "%u", r->retry_s);
+        struct header fields[] = { { SLICE_LIT("content-type"), SLICE_LIT("text/plain; charset=utf-8") },
+                                   { SLICE_LIT("cache-control"), SLICE_LIT("no-store") },
+                                   { SLICE_LIT("retry-after"), slice_of(retry, (size_t)n) } };
+        struct response answer = { .status = r->status, .headers = { fields, r->retry_s ? 3 : 2 }, .body = BODY_LENGTH, .has_length = true };
 
         refuse_body(&s->down, x, r);
         s->ended = true;

@@ -5,12 +5,15 @@
 
 struct refusal refusal_of(enum reason r)
 {
-        return (struct refusal){ reason_id(r), reason_text(r), (uint16_t)reason_http_status(r), reason_h2_code(r) };
+        enum { RETRY_S = 30 }; /* time to read a question and to answer it */
+        bool later = r == REASON_CONSENT_EXPIRED || r == REASON_CONSENT_NOBODY;
+
+        return (struct refusal){ reason_id(r), reason_text(r), (uint16_t)reason_http_status(r), reason_h2_code(r), later ? RETRY_S : 0 };
 }
 
 struct refusal refusal_of_wire(enum wire_reason r)
 {
-        return (struct refusal){ wire_reason_key(r), wire_reason_sentence(r), wire_reason_status(r), wire_reason_h2(r) };
+        return (struct refusal){ wire_reason_key(r), wire_reason_sentence(r), wire_reason_status(r), wire_reason_h2(r), 0 };
 }
 
 bool refusal_is_policy(enum reason r)

@@ -9,6 +9,7 @@ struct refusal {
         const char *text; /* for a person; static */
         uint16_t status;  /* HTTP */
         uint32_t h2;      /* HTTP/2 error code where no answer can be given */
+        uint16_t retry_s; /* Retry-After: a person may have decided by then; 0: none */
 };
 
 struct refusal refusal_of(enum reason r);
