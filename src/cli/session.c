@@ -278,7 +278,9 @@ static void note_line(const char *text) { cli_note("%s", text); }
 /* From now on bromed says on this connection what needs a person. Without it the program runs all the same. */
 static bool watch(struct control *c, const char *workspace)
 {
-        return chan_send(c->fd, json_pack("{s:s, s:I, s:s}", "op", "watch", "id", (json_int_t)++c->last_id, "workspace", workspace), NULL, 0) == 0;
+        bool hears = !attach_wants_pty() && !isatty(STDERR_FILENO); /* into a log, where it will be read when it is too late to answer */
+
+        return chan_send(c->fd, json_pack("{s:s, s:I, s:s, s:b}", "op", "watch", "id", (json_int_t)++c->last_id, "workspace", workspace, "hears", hears), NULL, 0) == 0;
 }
 
 int session_exec(struct cli *cli, struct control *c, const struct session_exec *e)

@@ -128,6 +128,7 @@ static int check_force(struct request *r, const struct chan_msg *msg, struct err
 
 static int check_continue(struct request *r, const struct chan_msg *msg, struct err *err) { return get_bool(&r->go_on, msg, "continue", err); }
 static int check_all(struct request *r, const struct chan_msg *msg, struct err *err) { return get_bool(&r->all, msg, "all", err); }
+static int check_hears(struct request *r, const struct chan_msg *msg, struct err *err) { return get_bool(&r->hears, msg, "hears", err); }
 static int check_credential(struct request *r, const struct chan_msg *msg, struct err *err) { return get_name(&r->credential, msg, "credential", err); }
 static int check_approval(struct request *r, const struct chan_msg *msg, struct err *err)
 {
@@ -163,6 +164,7 @@ static const struct {
         { 'g', check_generation, "base_generation" },
         { 'o', check_continue, "continue" },   { 'r', check_credential, "credential" }, { 'd', check_approval, "approval" },
         { 's', check_term, "for" },            { 'l', check_all, "all" },    { 'j', check_root, "root" },
+        { 'h', check_hears, "hears" },
 };
 
 static int check_members(struct request *r, const struct chan_msg *msg, const char *letters, struct err *err)

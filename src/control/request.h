@@ -44,7 +44,7 @@ struct request {
         const char *proxy, *no_proxy, *cwd; /* or NULL */
         json_t *argv, *env;      /* checked: strings without NUL, non-empty argv; borrowed */
         json_t *root;            /* an object, or NULL; borrowed */
-        bool pty, keep, rm, force, evidence, all;
+        bool pty, keep, rm, force, evidence, all, hears;
         bool go_on;              /* `continue` */
         int rows, cols;
         long long base_generation; /* -1: absent */

@@ -415,7 +415,7 @@ void do_watch(struct daemon *d, const struct request *r, struct chan_msg *msg, s
         size_t i;
 
         (void)msg;
-        if (!server_watch(d, reply, r->workspace)) {
+        if (!server_watch(d, reply, r->workspace, r->hears)) {
                 reply_error(d, reply, REQUEST_E_STATE, "this connection watches already");
                 return;
         }

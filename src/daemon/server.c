@@ -33,6 +33,7 @@ struct client {
         uint64_t peer_id;   /* question to brome-spawn */
         unsigned waiting;   /* unanswered requests */
         bool watching;      /* gets notices */
+        bool hears;         /* and is nobody to ask */
         long long watch_id; /* the request's */
         char watched[REQUEST_NAME_BYTES]; /* empty: every workspace */
         int fd;
@@ -122,13 +123,14 @@ void reply_progress(struct daemon *d, const struct reply *reply, const char *ste
                 client_send(c, json_pack("{s:s, s:I, s:s}", "op", "progress", "id", (json_int_t)reply->id, "step", step), NULL, 0);
 }
 
-bool server_watch(struct daemon *d, const struct reply *reply, const char *workspace)
+bool server_watch(struct daemon *d, const struct reply *reply, const char *workspace, bool hears)
 {
         struct client *c = find(d, reply->client);
 
         if (!c || c->watching)
                 return false;
         c->watching = true;
+        c->hears = hears;
         c->watch_id = reply->id;
         snprintf(c->watched, sizeof(c->watched), "%s", workspace ? workspace : "");
         return true;
@@ -142,7 +144,7 @@ static bool watches(const struct client *c, const char *workspace)
 bool server_watched(const struct daemon *d, const char *workspace)
 {
         for (size_t i = 0; d->server && i < DAEMON_CLIENTS; i++)
-                if (watches(&d->server->clients[i], workspace))
+                if (watches(&d->server->clients[i], workspace) && !d->server->clients[i].hears)
                         return true;
         return false;
 }

@@ -18,8 +18,8 @@ void reply_done(struct daemon *d, struct reply *reply);
 /* A sentence of progress; the reply stays. */
 void reply_progress(struct daemon *d, const struct reply *reply, const char *step);
 
-/* The client of this reply is told of everything of the workspace (NULL: of all) from now on. False: it watches already. */
-bool server_watch(struct daemon *d, const struct reply *reply, const char *workspace);
+/* The client of this reply is told of everything of the workspace (NULL: of all) from now on; hears: it shows it to nobody who could answer. False: it watches already. */
+bool server_watch(struct daemon *d, const struct reply *reply, const char *workspace, bool hears);
 /* Is anybody there to be asked? */
 bool server_watched(const struct daemon *d, const char *workspace);
 /* To this one alone. Takes body. */
