@@ -433,23 +433,22 @@ void do_alerts(struct daemon *d, const struct request *r, struct chan_msg *msg, 
 
 /* --- wiping --- */
 
-/* At rest: the decision (where one is owed), then the folder. A home that is half gone would be worse than one that is still there: one step. */
+/* At rest: the folder, then the decision (where one is owed): what could not be wiped is still compromised. A home that is half gone would be worse than
+ * one that is still there: one step. */
 void commands_wiped(struct workspace *ws)
 {
         struct daemon *d = ws->daemon;
         struct err err = ERR_INIT;
-        int rc = 0;
+        int rc = registry_wipe(ws, &err);
 
         ws->wipe = false;
-        if (ws->undecided) {
+        if (rc == 0)
+                record_wiped(ws);
+        if (rc == 0 && ws->undecided) {
                 rc = trip_decide(ws, "wiped", &err);
                 if (rc == 0)
                         workspace_state(ws, WS_STOPPED, "wiped");
         }
-        if (rc == 0)
-                rc = registry_wipe(ws, &err);
-        if (rc == 0)
-                record_wiped(ws);
         if (rc == 0)
                 reply_done(d, &ws->wipe_waits);
         else

@@ -395,7 +395,9 @@ void registry_sweep_left_over(struct daemon *d)
                         record_left_over(d, e->d_name);
                 snprintf(mark, sizeof(mark), "%s/" WORKSPACE_COMPROMISED_MARK, e->d_name);
                 if (faccessat(dirfd(dir), mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-                        if (!workspace_find(d, e->d_name))
+                        /* One whose own block cannot be read just now is still to be decided about, when it can. */
+                        snprintf(mark, sizeof(mark), "%s/workspace.conf", e->d_name);
+                        if (!workspace_find(d, e->d_name) && faccessat(dirfd(dir), mark, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
                                 evidence_left_over(d, e->d_name);
                         continue;
                 }

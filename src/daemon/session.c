@@ -301,17 +301,15 @@ static void keep_evidence(struct session *s, char folder[PATH_MAX])
         if (!s->evidence && !(owed && vanishes && !ws->wipe))
                 return;
         record_flush(ws->daemon);
-        /* The decision first: the mark must not move along. */
-        if (owed && trip_decide(ws, "stopped", &err) < 0) {
-                log_error("workspace %s: %s", ws->name, err.text);
-                return;
-        }
         if (evidence_save(ws, s->number, s->processes, ws->remove_folder, folder, &err) < 0) {
                 log_error("workspace %s: the evidence could not be saved: %s", ws->name, err.text);
-                ws->remove_folder = false; /* it is all there is */
+                ws->remove_folder = false; /* it is all there is; with its mark, so that nothing starts from it or sweeps it */
                 folder[0] = 0;
                 return;
         }
+        /* Only now: until the evidence is there, the decision is not carried out. */
+        if (owed && trip_decide(ws, "stopped", &err) < 0)
+                log_error("workspace %s: %s", ws->name, err.text);
         log_info("workspace %s: the evidence is in %s", ws->name, folder);
 }
 

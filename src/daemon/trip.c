@@ -12,6 +12,7 @@
 #include "journal/event.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,9 +97,16 @@ static void set_mark(struct workspace *ws)
         struct err err = ERR_INIT;
         static const char text[] = "The tripwire went off in this workspace. 'brome alerts' says what happened and how to decide.\n";
 
+        int fd;
+
         ws->undecided = true;
-        if (mark_path(path, ws) < 0 || fd_write_file(path, 0600, text, sizeof(text) - 1, &err) < 0)
+        if (mark_path(path, ws) < 0 || fd_write_file(path, 0600, text, sizeof(text) - 1, &err) == 0)
+                return;
+        /* SECURITY: that it is there is what counts, and a disk that the guest filled still takes a name. */
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0 || fsync(fd) < 0)
                 log_error("workspace %s: it is compromised, and the mark for the next start cannot be written: %s", ws->name, err.text);
+        fd_close(&fd);
 }
 
 /* One JSON string that is never refused. */

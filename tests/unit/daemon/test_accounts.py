@@ -482,6 +482,60 @@ def test_trip_outlives_bromed():
         assert state(c)["state"] == "stopped" and "alerts.json" in os.listdir(m["evidence"]), m
 
 
+def test_mark_on_a_full_disk():
+    """The guest may have filled the disk before: the mark's text does not fit, its name does."""
+    with up() as h:
+        os.makedirs(f"{h.state}/workspaces/t1/compromised.{h.daemon.pid}.tmp")  # where the text would be written
+        c, w, a = tripped(h)
+        assert os.path.getsize(f"{h.state}/workspaces/t1/compromised") == 0
+        h.daemon.kill()
+        h.daemon.wait()
+        h.up()
+        c = h.client()
+        assert state(c)["state"] == "compromised" and c.ask("session.open", workspace="t1")["code"] == "state"
+        c.ok("workspace.wipe", name="t1")
+
+
+def test_decision_that_cannot_be_carried_out():
+    """Evidence that cannot be saved, a home that cannot be wiped: the decision is still owed."""
+    with up() as h:
+        c, w, a = tripped(h)
+        open(f"{h.state}/evidence", "w").close()
+        c.ok("session.close", workspace="t1", evidence=True)
+        assert state(c)["state"] == "compromised" and len(c.ok("alerts")["alerts"]) == 1
+        assert os.path.exists(f"{h.state}/workspaces/t1/compromised")
+        os.rename(f"{h.state}/sweep", f"{h.state}/sweep.away")
+        open(f"{h.state}/sweep", "w").close()
+        assert c.ask("workspace.wipe", name="t1")["code"] == "host"
+        assert state(c)["state"] == "compromised" and c.ask("session.open", workspace="t1")["code"] == "state"
+        os.unlink(f"{h.state}/sweep")
+        os.rename(f"{h.state}/sweep.away", f"{h.state}/sweep")
+        c.ok("workspace.wipe", name="t1")
+        assert state(c)["state"] == "stopped" and c.ok("alerts", all=True)["alerts"][0]["decision"] == "wiped"
+
+
+def test_compromised_and_its_block_is_broken():
+    """A workspace.conf that does not fit the configuration any more: nobody decided, and nothing is moved."""
+    with up() as h:
+        c = h.client()
+        give(c)
+        c.ok("workspace.new", "workspace made { credential { forge }; rules { allow web api.forge.example } }\n", name="made")
+        c.ok("session.open", workspace="made", keep=True)
+        trip(h)
+        until(lambda: state(c, "made")["state"] == "compromised")
+        h.daemon.kill()
+        h.daemon.wait()
+        h.write(h.conf, CONF.replace("forge", "smithy"))
+        h.up()
+        c = h.client()
+        assert state(c, "made") is None and os.path.exists(f"{h.state}/workspaces/made/compromised") and not os.path.exists(f"{h.state}/evidence")
+        assert c.ok("alerts")["alerts"][0]["decision"] == "open"
+        h.write(h.conf, CONF)
+        c.ok("reload")
+        assert state(c, "made")["state"] == "compromised" and c.ask("session.open", workspace="made")["code"] == "state"
+        c.ok("workspace.wipe", name="made")
+
+
 def test_evidence():
     with up() as h:
         h.mode("launch", "telling")
