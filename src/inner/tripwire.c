@@ -27,22 +27,6 @@ bool tripwire_at_home(struct door *d, const struct account *a, const struct sigh
         return false;
 }
 
-/* The host as it is shown and remembered: of a name in which the placeholder itself stands its last two labels, if those are no part of it. */
-static struct slice shown_host(const struct door *d, struct slice name)
-{
-        struct scan_hit hit;
-        struct slice last = SLICE_EMPTY;
-        size_t dots = 0, at = name.n;
-
-        if (!scan_name(d->tokens, name, &hit))
-                return name;
-        while (at && dots < 2)
-                dots += name.p[--at] == '.';
-        if (dots == 2 && scan_name(d->tokens, slice_first(name, at), &hit))
-                last = slice_skip(name, at + 1);
-        return last;
-}
-
 /* --- going off --- */
 
 /* The path without what may be a secret in it. */
@@ -79,7 +63,7 @@ static json_t *message(struct door *d, const struct sighting *s, const struct sc
         placeholder_preview(a ? slice_str(a->placeholder) : SLICE_EMPTY, preview);
         shown_field(field, sizeof(field), s);
         return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:o, s:I}", "op", "trip", "account", a ? a->name : "", "placeholder", preview, "host",
-                         s->to->is_addr ? addr_print(at, &s->to->addr) : esc(shown_host(d, s->to->name)), "port", (json_int_t)s->to->port, "field", field, "view",
+                         s->to->is_addr ? addr_print(at, &s->to->addr) : esc(s->to->name), "port", (json_int_t)s->to->port, "field", field, "view",
                          scan_view_name(hit->view), "method", s->req ? esc(s->req->method) : "", "path", s->req ? shown_path(s->req) : json_string(""), "flow",
                          (json_int_t)s->flow);
 }
@@ -88,7 +72,7 @@ enum reason tripwire_off(struct door *d, const struct sighting *s, const struct 
 {
         const struct account *a = accounts_by_number(d, hit->number);
 
-        if (a && policy_trip_known(d->policy, slice_str(a->name), shown_host(d, s->to->name)))
+        if (a && policy_trip_known(d->policy, slice_str(a->name), s->to->name))
                 return REASON_TRIPWIRE;
         d->refuse = REASON_COMPROMISED;
         d->tripped = true;
