@@ -242,7 +242,8 @@ int needs_bring(struct cli *cli, struct control *c, const char *workspace, struc
 
         if (rc != EXIT_OK)
                 return rc;
-        locked = strcmp(chan_str(&answer, "vault", ""), "locked") == 0;
+        /* Or unreadable: then asking for it says why. */
+        locked = strcmp(chan_str(&answer, "vault", ""), "locked") == 0 || strcmp(chan_str(&answer, "vault", ""), "unreadable") == 0;
         json_array_foreach(json_object_get(answer.body, "secrets"), i, need) {
                 bool have = json_is_true(json_object_get(need, "have")), from_vault = strcmp(text_of(need, "source"), "vault") == 0;
 

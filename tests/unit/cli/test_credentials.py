@@ -247,6 +247,13 @@ brome("reload")
 r = brome("run", "v", "--", "true")
 check("a session whose command fails", r.returncode == 65 and "credential q: the command `echo no >&2; exit 4` failed with status 4" in r.stderr, f"{r.returncode} {r.stderr}")
 
+brome("daemon", "stop")
+(TOP / "state/vault").chmod(0o644)
+r = brome("run", "w", "--", "true")
+check("a session whose vault others can read", r.returncode == 125 and "vault" in r.stderr and "no secret yet" not in r.stderr, f"{r.returncode} {r.stderr}")
+brome("daemon", "stop")
+(TOP / "state/vault").chmod(0o600)
+
 # ---- listings without anything
 
 for words, says in [(["approvals"], "nothing waits"), (["approvals", "ls", "w"], "nothing waits"), (["alerts"], "no open alert"), (["alerts", "--all"], "no alert"), (["accounts", "v"], "")]:
