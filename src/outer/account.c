@@ -28,7 +28,7 @@ struct use {
 struct account {
         struct outer *outer;
         char name[128];
-        uint8_t *secret;
+        uint8_t *secret; /* locked, with room for the largest */
         size_t secret_n;
         char placeholder[PLACEHOLDER_BYTES_MAX + 1]; /* what the mask puts in the secret's place */
         struct account_mask *mask;
@@ -45,29 +45,26 @@ struct account {
 /* To the end of the pipe, into locked memory that is never moved. */
 static int read_secret(struct account *a, int fd, struct err *err)
 {
-        uint8_t *room = secret_alloc(SECRET_BYTES_MAX + 1);
-        size_t have = 0;
         ssize_t n = 1;
 
-        if (!room)
+        a->secret = secret_alloc(SECRET_BYTES_MAX + 1);
+        if (!a->secret)
                 return err_set(err, "no memory can be locked for the secret: raise the limit on locked memory (ulimit -l)");
-        while (n > 0 && have <= SECRET_BYTES_MAX) {
+        while (n > 0 && a->secret_n <= SECRET_BYTES_MAX) {
                 struct pollfd ready = { .fd = fd, .events = POLLIN };
 
                 if (poll(&ready, 1, CONTROL_START_MS) == 0)
                         break; /* bromed wrote it before it started us */
-                n = read(fd, room + have, SECRET_BYTES_MAX + 1 - have);
+                n = read(fd, a->secret + a->secret_n, SECRET_BYTES_MAX + 1 - a->secret_n);
                 if (n > 0)
-                        have += (size_t)n;
+                        a->secret_n += (size_t)n;
                 else if (n < 0 && errno == EINTR)
                         n = 1;
         }
-        if (n == 0 && have > 0 && have <= SECRET_BYTES_MAX && (a->secret = secret_alloc(have))) {
-                memcpy(a->secret, room, have);
-                a->secret_n = have;
-        }
-        secret_free(room, SECRET_BYTES_MAX + 1);
-        return a->secret ? 0 : err_set(err, "the secret of %s could not be read", a->name);
+        if (n == 0 && a->secret_n > 0 && a->secret_n <= SECRET_BYTES_MAX)
+                return 0;
+        secret_free(a->secret, SECRET_BYTES_MAX + 1);
+        return err_set(err, "the secret of %s could not be read", a->name);
 }
 
 struct account *account_open(const char *name, int secret_fd, struct err *err)

@@ -390,6 +390,7 @@ static struct answer *answer_new(struct exchange *ex)
         }
         answer_free(ex->answer); /* of an answer that was given back to be had again */
         ex->answer = a;
+        ex->down_raw_bytes = 0;
         return a;
 }
 

@@ -102,29 +102,51 @@ static void grant_add(struct consent *c, const struct key *k, int64_t ttl_ms)
 
 /* ---- what an exchange needs ------------------------------------------------------------------------------------------------------------------ */
 
-/* The rule's text as it is now, in the exchange's memory; empty: none left. */
+/* A rule's name is its text. One that is too long for a message (a list of a thousand hosts) keeps its beginning and the digest of all. */
+static int rule_name(const struct exchange *ex, const struct decision *d, struct buf *out)
+{
+        uint8_t digest[32];
+        size_t n;
+
+        policy_rule_text(ex->outer->rules->policy, d->rule, out);
+        n = buf_len(out);
+        if (n <= CONSENT_NAME_BYTES)
+                return out->failed || n == 0 ? -1 : 0;
+        if (!EVP_Digest(buf_slice(out).p, n, digest, NULL, EVP_sha256(), NULL))
+                return -1;
+        for (n = CONSENT_NAME_BYTES; (buf_slice(out).p[n] & 0xc0) == 0x80; n--) /* not within a character */
+                ;
+        out->end = out->start + n;
+        if (buf_add_str(out, "... ") < 0)
+                return -1;
+        for (size_t i = 0; i < sizeof(digest); i++)
+                if (buf_addf(out, "%02x", digest[i]) < 0)
+                        return -1;
+        return 0;
+}
+
+/* As it is now, in the exchange's memory; empty: none left. */
 static struct slice rule_text(struct exchange *ex, const struct decision *d)
 {
-        struct slice copy;
+        struct slice copy = SLICE_EMPTY;
         struct buf text;
         bool ok = true;
 
         buf_init(&text, 0);
-        policy_rule_text(ex->outer->rules->policy, d->rule, &text);
-        copy = arena_copy(&ex->arena, buf_slice(&text), &ok);
+        if (rule_name(ex, d, &text) == 0)
+                copy = arena_copy(&ex->arena, buf_slice(&text), &ok);
         buf_fini(&text);
         return ok ? copy : SLICE_EMPTY;
 }
 
-/* Has the text that it agreed to changed? Compared before anything is copied: the rules may change often. */
-static bool rule_is(struct exchange *ex, const struct decision *d, struct slice agreed)
+/* Is it still the rule that was agreed to? Compared before anything is copied: the rules may change often. */
+static bool rule_is(const struct exchange *ex, const struct decision *d, struct slice agreed)
 {
         struct buf text;
         bool same;
 
         buf_init(&text, 0);
-        policy_rule_text(ex->outer->rules->policy, d->rule, &text);
-        same = slice_eq(buf_slice(&text), agreed);
+        same = rule_name(ex, d, &text) == 0 && slice_eq(buf_slice(&text), agreed);
         buf_fini(&text);
         return same;
 }

@@ -20,6 +20,7 @@ enum {
         ACCOUNT_IDLE_MS = 60 * 1000,          /* nothing open for so long: bromed may end the door */
         CONSENT_GRANTS_MAX = 256,             /* remembered; one that is forgotten is asked for again, and bromed remembers it */
         CONSENT_PATH_BYTES = 1024,            /* of a question */
+        CONSENT_NAME_BYTES = 8 * 1024,        /* a rule's text in it; bromed takes twice that */
         CONSENT_RETRY_S = 30,                 /* Retry-After where nobody agreed in time: a client that comes back asks again */
         CONTROL_QUEUE_MAX = 3 * LINK_STREAMS_MAX, /* messages that bromed did not take yet: each stream asks at most twice and withdraws once */
         SWAP_HOLD_BYTES = 512 * 1024,         /* of a body in which the secret is put, so that its length is known; a longer one goes on chunked */

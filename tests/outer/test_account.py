@@ -450,6 +450,27 @@ def t_ask_rule():
         expect(d.result(i).status == 200, i)
 
 
+def t_ask_long_rule():
+    """A rule that no message could hold: its beginning is its name, and it is one name."""
+    rules = ["ask web { %s }" % ", ".join(["api.example"] + ["h%05d.registry.example" % k for k in range(5000)])]
+    with world(rules=rules) as (d, o):
+        names = set()
+        for k in range(2):
+            i = d.request("GET", "https", "api.example:443", "/%d" % k)
+            a = d.asked()
+            names.add(a["name"])
+            d.answer(a, "allow", 0 if k == 0 else -1)
+            expect(d.result(i).status == 200, a["id"])
+        name = names.pop()
+        expect(not names and name.startswith("ask web { api.example, ") and len(name) < 9000, name[-100:])
+        expect(d.get("https", "api.example:443", "/x").status == 200, "granted")
+        d.say("revoke", "rule", d.esc(name), "api.example", 443)
+        d.wait(lambda e: e["ev"] == "revoke")
+        i = d.request("GET", "https", "api.example:443", "/y")
+        d.answer(d.asked(), "deny")
+        expect(d.result(i).reason == "consent-denied", i)
+
+
 def t_ask_plain_flows():
     """At the plain door: a rule for the web, and flows that are not read."""
     echo = Raw(lambda c: c.sendall(c.recv(100)))
