@@ -17,6 +17,7 @@ enum {
                                     wait for the next */
         ALIGNMENTS = 3,
         BREAK_BYTES_MAX = 16,
+        ENTITY_BYTES_MAX = 8, /* "&#0043;", "&quot;" and one more */
 };
 
 struct pair {
@@ -31,6 +32,7 @@ struct mask {
         size_t count;
         struct pair pairs[MASK_PAIRS_MAX]; /* the longest first */
         uint64_t plain[256], base64[256];  /* which pairs may begin with this character */
+        bool entities;                     /* one of them begins with a character that HTML escapes */
 };
 
 /* ---- base64 as bits ---- */
@@ -92,12 +94,12 @@ static struct byte_set set_of(const char *chars)
 }
 
 /* What may stand behind "%" and "\", of any text and of base64: there no line break is escaped so early (DIGITS_BEFORE_BREAK). */
-static const char escaped_any[] = "0123456789abcdefABCDEFnrtu/\"\\%", escaped_digit[] = "0123456789abcdefABCDEFu/\\%";
+static const char escaped_any[] = "0123456789abcdefABCDEFnrtu/\"\\%#algq", escaped_digit[] = "0123456789abcdefABCDEFu/\\%";
 
 /* A shape, and the same with an escape second or third. */
-static void find_add_spelt(struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES], const char *escaped)
+static void find_add_spelt(struct find *f, const struct byte_set shape[FIND_SHAPE_BYTES], const char *escapes, const char *escaped)
 {
-        const struct byte_set escape = set_of("%\\");
+        const struct byte_set escape = set_of(escapes);
 
         find_add(f, (struct byte_set[]){ shape[0], shape[1], escape });
         find_add(f, (struct byte_set[]){ shape[0], escape, set_of(escaped) });
@@ -145,18 +147,31 @@ static struct byte_set digit_set(struct slice s, size_t alignment, size_t i)
         return set;
 }
 
+/* Letters and digits nobody escapes. */
+static bool html_escapes(uint8_t c)
+{
+        return c > ' ' && c < 0x7f && !(c >= '0' && c <= '9') && !(ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z');
+}
+
 static void find_add_secret(struct find *f, struct slice s)
 {
-        struct byte_set shape[FIND_SHAPE_BYTES] = { 0 };
+        struct byte_set shape[FIND_SHAPE_BYTES] = { 0 }, any;
 
-        for (size_t i = 0; i < FIND_SHAPE_BYTES; i++)
+        for (size_t i = 0; i < FIND_SHAPE_BYTES; i++) {
                 byte_set_add(&shape[i], s.p[i]);
-        find_add_spelt(f, shape, escaped_any);
+                if (s.p[i] == ' ')
+                        byte_set_add(&shape[i], '+');
+        }
+        find_add_spelt(f, shape, "%\\&", escaped_any);
         find_add_escapes(f, &shape[0]);
+        if (html_escapes(s.p[0])) {
+                byte_set_add_all(&any);
+                find_add(f, (struct byte_set[]){ set_of("&"), set_of("#algq"), any });
+        }
         for (size_t alignment = 0; alignment < ALIGNMENTS; alignment++) {
                 for (size_t i = 0; i < FIND_SHAPE_BYTES; i++)
                         shape[i] = digit_set(s, alignment, i);
-                find_add_spelt(f, shape, escaped_digit);
+                find_add_spelt(f, shape, "%\\", escaped_digit);
                 find_add_escapes(f, &shape[0]);
         }
 }
@@ -169,6 +184,9 @@ static void index_pairs(struct mask *m)
                 struct slice s = slice_of(m->pairs[i].secret, m->pairs[i].secret_n);
                 uint64_t bit = UINT64_C(1) << i;
                 m->plain[s.p[0]] |= bit;
+                if (s.p[0] == ' ')
+                        m->plain['+'] |= bit;
+                m->entities = m->entities || html_escapes(s.p[0]);
                 for (size_t alignment = 0; alignment < ALIGNMENTS; alignment++) {
                         struct byte_set first = digit_set(s, alignment, 0);
                         for (unsigned c = 0; c < 256; c++)
@@ -213,13 +231,53 @@ int mask_add(struct mask *m, struct slice secret, struct slice placeholder)
 
 enum answer { ANSWER_NO, ANSWER_MORE, ANSWER_HIT };
 
-/* How the text at `at` may be read: the way unit.h reads it; percent-encoded once; an escaped backslash; the byte itself. */
-enum reading { READING_UNIT, READING_PERCENT, READING_BACKSLASH, READING_RAW, READING_COUNT };
+/* A character reference of HTML at `at`: "&amp;", "&#43;", "&#x2B;". UNIT_END: none. */
+static enum unit_status entity_read(struct slice text, size_t at, bool last, uint8_t *value, size_t *n)
+{
+        static const struct {
+                const char *name;
+                uint8_t value;
+        } names[] = { { "amp", '&' }, { "lt", '<' }, { "gt", '>' }, { "quot", '"' }, { "apos", '\'' } };
+        struct slice name = slice_first(slice_skip(text, at + 1), ENTITY_BYTES_MAX - 1);
+        ptrdiff_t end = slice_find(name, ';');
+        unsigned v = 0, base = 10;
+        size_t i = 1;
+
+        if (end >= 0)
+                name.n = (size_t)end;
+        for (size_t k = 0; k < name.n; k++)
+                if (name.p[k] != '#' && (name.p[k] <= ' ' || html_escapes(name.p[k])))
+                        return UNIT_END;
+        if (end < 0)
+                return !last && at + 1 + name.n == text.n && name.n < ENTITY_BYTES_MAX - 1 ? UNIT_MORE : UNIT_END;
+        *n = name.n + 2;
+        for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+                if (slice_is(name, names[k].name)) {
+                        *value = names[k].value;
+                        return UNIT_OK;
+                }
+        if (name.n < 2 || name.p[0] != '#')
+                return UNIT_END;
+        if (ascii_lower(name.p[1]) == 'x')
+                base = 16, i = 2;
+        for (; i < name.n; i++) {
+                int digit = unit_hex(name.p[i]);
+                if (digit < 0 || digit >= (int)base)
+                        return UNIT_END;
+                v = v * base + (unsigned)digit;
+        }
+        *value = (uint8_t)v;
+        return v > 0 && v < 0x80 ? UNIT_OK : UNIT_END;
+}
+
+/* How the text at `at` may be read: the way unit.h reads it; percent-encoded once; an escaped backslash; HTML's way; the byte itself. */
+enum reading { READING_UNIT, READING_PERCENT, READING_BACKSLASH, READING_ENTITY, READING_RAW, READING_COUNT };
 
 /* Does the text at `at`, read that way, say c? *n: how many bytes. */
 static enum answer reads_as(struct slice text, size_t at, bool last, enum reading how, uint8_t c, size_t *n)
 {
         struct slice rest = slice_skip(text, at);
+        uint8_t value;
         struct unit u;
 
         *n = 1;
@@ -237,6 +295,15 @@ static enum answer reads_as(struct slice text, size_t at, bool last, enum readin
                         return ANSWER_NO; /* too short, and more to come: the unit said so */
                 return unit_hex(rest.p[1]) == c >> 4 && unit_hex(rest.p[2]) == (c & 15) ? ANSWER_HIT : ANSWER_NO;
         case READING_BACKSLASH: *n = 2; return c == '\\' && slice_starts(rest, SLICE_LIT("\\\\")) ? ANSWER_HIT : ANSWER_NO;
+        case READING_ENTITY:
+                if (!html_escapes(c) || !rest.n || rest.p[0] != '&')
+                        return ANSWER_NO;
+                switch (entity_read(text, at, last, &value, n)) {
+                case UNIT_MORE: return ANSWER_MORE;
+                case UNIT_OK: return value == c ? ANSWER_HIT : ANSWER_NO;
+                case UNIT_END: break;
+                }
+                return ANSWER_NO;
         case READING_RAW: return rest.n && rest.p[0] == c ? ANSWER_HIT : ANSWER_NO;
         case READING_COUNT: break;
         }
@@ -260,9 +327,9 @@ static enum answer match_plain(const struct pair *p, struct slice text, size_t a
                 enum answer answer = ANSWER_NO;
                 size_t n = 0;
                 uint8_t c = at < text.n ? text.p[at] : 0;
-                /* Most characters can only be read in one way. */
-                if (c != '%' && c != '\\' && c != '=' && at < text.n)
-                        answer = how == READING_UNIT && c == p->secret[i] ? ANSWER_HIT : ANSWER_NO, n = 1, how = READING_RAW;
+                /* Most characters can only be read in one way; in a form "+" is a blank, too. */
+                if (c != '%' && c != '\\' && c != '=' && c != '&' && at < text.n)
+                        answer = how == READING_UNIT && (c == p->secret[i] || (c == '+' && p->secret[i] == ' ')) ? ANSWER_HIT : ANSWER_NO, n = 1, how = READING_RAW;
                 else
                         for (; how < READING_COUNT && (answer = reads_as(text, at, last, how, p->secret[i], &n)) == ANSWER_NO; how++)
                                 ;
@@ -306,6 +373,11 @@ static enum unit_status digit_read(struct slice text, size_t *at, bool last, boo
                 if (*at - begin > BREAK_BYTES_MAX)
                         return UNIT_END;
                 broken = true;
+        }
+        if (breaks && u->value == '&' && u->n == 1) {
+                enum unit_status status = entity_read(text, *at, last, &u->value, &u->n);
+                if (status != UNIT_OK)
+                        return status;
         }
         *digit = base64_digit(u->value);
         return *digit < 0 ? UNIT_END : UNIT_OK;
@@ -354,7 +426,9 @@ static enum answer decide_pair(const struct pair *p, bool plain, bool base64, st
 static enum answer decide(const struct mask *m, struct slice text, size_t at, bool last, struct occurrence *o)
 {
         uint64_t plain = m->plain[text.p[at]], base64;
+        uint8_t value;
         struct unit u;
+        size_t n;
 
         switch (unit_read(text, at, last, &u)) {
         case UNIT_MORE: return ANSWER_MORE;
@@ -362,6 +436,12 @@ static enum answer decide(const struct mask *m, struct slice text, size_t at, bo
         case UNIT_OK: break;
         }
         /* As it is, as it is spelt, and "%25", which is "%" or the beginning of something encoded twice. */
+        if (m->entities && text.p[at] == '&')
+                switch (entity_read(text, at, last, &value, &n)) {
+                case UNIT_MORE: return ANSWER_MORE;
+                case UNIT_OK: plain |= m->plain[value]; break;
+                case UNIT_END: break;
+                }
         plain |= m->plain[u.value] | (u.spelt & SPELT_PERCENT ? m->plain['%'] | m->plain['\\'] : 0);
         base64 = m->base64[u.value];
         for (uint64_t which = plain | base64; which; which &= which - 1) {

@@ -1,5 +1,6 @@
 /* Re-masking: the real secret in what an origin answers becomes the placeholder again, in every form an echo takes: as it is, base64 (standard and url
- * alphabets, three alignments), percent-encoded (any subset of its characters, either case), JSON-escaped (\uXXXX, \/ , any subset). Streaming: the same
+ * alphabets, three alignments), percent-encoded (any subset of its characters, either case; a blank also as "+"), JSON-escaped (\uXXXX, \/ , any subset), escaped for HTML
+ * (&amp;, &#43;, &#x2F;; in base64 not within its first three characters). Not seen: a character that is not ASCII, escaped as one. Streaming: the same
  * result however the bytes are cut. Pure; held by outer doors for accounts only.
  *
  * Line breaks inside base64 are seen through (not within its first three characters); all backslashes of JSON in JSON are. A stream may keep back a last character or two

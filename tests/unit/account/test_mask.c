@@ -139,6 +139,20 @@ static void test_base64(void **state)
         mask_free(m);
 }
 
+/* Base64 on a page, where a template escaped what it thought had to be. */
+static void test_base64_in_html(void **state)
+{
+        struct mask *m = mask_of("abc>>>???xyz", "placeholder!");
+        struct buf out;
+
+        (void)state;
+        buf_init(&out, 0);
+        assert_int_equal(every_cut(m, SLICE_LIT("<b>YWJjPj4&#43;Pz8&#x2F;eHl6</b>"), &out), 1);
+        assert_true(slice_is(buf_slice(&out), "<b>cGxhY2Vob2xkZXIh</b>"));
+        buf_fini(&out);
+        mask_free(m);
+}
+
 /* Secrets whose own characters are the escapes'. */
 static void test_odd_secrets(void **state)
 {
@@ -164,6 +178,17 @@ static void test_odd_secrets(void **state)
                 { "a=b=c=d=", "a=b=c=d=" },
                 { "a/b/c/d/", "a\\/b\\/c/d\\/" },
                 { "========", "========" },
+                { "pa+ss/wo=rd", "pa&#43;ss&#x2F;wo&#x3d;rd" },
+                { "a&b<c>d\"e'f", "a&amp;b&lt;c&gt;d&quot;e&#39;f" },
+                { "a&b<c>d\"e'f", "a&#38;b&#60;c&#62;d&#34;e&apos;f" },
+                { "a&b<c>d\"e'f", "a&b<c>d\"e'f" },
+                { "a&amp;bcdefg", "a&amp;bcdefg" },
+                { "a&amp;bcdefg", "a&amp;amp;bcdefg" },
+                { "'quoted+secret'", "&#039;quoted&#43;secret&#039;" },
+                { "&first-of-all", "&amp;first-of-all" },
+                { "&first-of-all", "%26first-of-all" },
+                { "two words, three", "two+words%2C+three" },
+                { " blank first", "+blank+first" },
         };
 
         (void)state;
@@ -253,7 +278,7 @@ static void test_text(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_plain), cmocka_unit_test(test_base64),  cmocka_unit_test(test_odd_secrets),
+                cmocka_unit_test(test_plain), cmocka_unit_test(test_base64), cmocka_unit_test(test_base64_in_html),  cmocka_unit_test(test_odd_secrets),
                 cmocka_unit_test(test_pairs), cmocka_unit_test(test_nothing), cmocka_unit_test(test_text),
         };
 
