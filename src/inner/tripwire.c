@@ -27,6 +27,37 @@ bool tripwire_at_home(struct door *d, const struct account *a, const struct sigh
         return false;
 }
 
+/* Where the label at `at` ends. */
+static size_t label_end(struct slice name, size_t at)
+{
+        while (at < name.n && name.p[at] != '.')
+                at++;
+        return at;
+}
+
+/* The host as it is shown and remembered: of a name in which the placeholder itself stands, what is behind those labels. The scan is sure before it is at the end, so
+ * long labels behind it are taken for the rest of it; the last two never are. */
+static struct slice shown_host(const struct door *d, struct slice name)
+{
+        enum { LONG_LABEL = 8 };
+        struct scan_hit hit;
+        size_t end = 0, labels = 1;
+
+        if (!name.n || !scan_name(d->tokens, name, &hit))
+                return name;
+        for (size_t i = 0; i < name.n; i++)
+                labels += name.p[i] == '.';
+        do {
+                end = label_end(name, end ? end + 1 : 0);
+                labels--;
+        } while (end < name.n && !scan_name(d->tokens, slice_first(name, end), &hit));
+        while (labels > 2 && label_end(name, end + 1) - end > LONG_LABEL) {
+                end = label_end(name, end + 1);
+                labels--;
+        }
+        return slice_skip(name, end + 1);
+}
+
 /* --- going off --- */
 
 /* The path without what may be a secret in it. */
@@ -63,7 +94,7 @@ static json_t *message(struct door *d, const struct sighting *s, const struct sc
         placeholder_preview(a ? slice_str(a->placeholder) : SLICE_EMPTY, preview);
         shown_field(field, sizeof(field), s);
         return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:o, s:I}", "op", "trip", "account", a ? a->name : "", "placeholder", preview, "host",
-                         s->to->is_addr ? addr_print(at, &s->to->addr) : esc(s->to->name), "port", (json_int_t)s->to->port, "field", field, "view",
+                         s->to->is_addr ? addr_print(at, &s->to->addr) : esc(shown_host(d, s->to->name)), "port", (json_int_t)s->to->port, "field", field, "view",
                          scan_view_name(hit->view), "method", s->req ? esc(s->req->method) : "", "path", s->req ? shown_path(s->req) : json_string(""), "flow",
                          (json_int_t)s->flow);
 }
@@ -72,7 +103,7 @@ enum reason tripwire_off(struct door *d, const struct sighting *s, const struct 
 {
         const struct account *a = accounts_by_number(d, hit->number);
 
-        if (a && policy_trip_known(d->policy, slice_str(a->name), s->to->name))
+        if (a && policy_trip_known(d->policy, slice_str(a->name), shown_host(d, s->to->name)))
                 return REASON_TRIPWIRE;
         d->refuse = REASON_COMPROMISED;
         d->tripped = true;
