@@ -157,9 +157,14 @@ bool placed_in_query(const struct binding *b, struct slice key, struct slice val
 bool account_in_protocols(const struct header *h)
 {
         static const char *const words[] = { "api-key", "bearer", "authorization", "token" };
+        struct slice rest = h->value, element;
+        size_t show;
 
         if (!slice_is(h->name, "sec-websocket-protocol"))
                 return false;
+        while (list_next(&rest, &element))
+                if (token_class(element, &show))
+                        return true;
         for (size_t w = 0; w < sizeof(words) / sizeof(*words); w++)
                 for (size_t i = 0, n = strlen(words[w]); i + n <= h->value.n; i++)
                         if (slice_iis(slice_of(h->value.p + i, n), words[w]))

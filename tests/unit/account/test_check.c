@@ -135,17 +135,19 @@ static void test_foreign_names(void **state)
         assert_false(account_is_query(SLICE_LIT("pageToken")));
 }
 
-static const struct row protocol_row = { "GET /",
-        "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-        "Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.sk-abc\r\n", ACCOUNT_FOREIGN, NONE };
+#define HANDSHAKE "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: "
+static const struct row protocol_rows[] = {
+        { "GET /", HANDSHAKE "realtime, openai-insecure-api-key.sk-abc\r\n", ACCOUNT_FOREIGN, NONE },
+        { "GET /", HANDSHAKE "graphql-ws, eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl\r\n", ACCOUNT_FOREIGN, NONE },
+        { "GET /", HANDSHAKE "graphql-ws, v12.stomp\r\n", ACCOUNT_OK, NONE },
+};
 
 static void test_protocols(void **state)
 {
         struct test_binding t;
-        struct account_use u;
 
         test_bind(&t, ACCOUNT_OPENAI, "openai");
-        check_at(state, &t.b, &protocol_row, &u);
+        run(state, &t.b, protocol_rows, COUNT(protocol_rows));
 }
 
 static const struct row vendor_rows[] = {
