@@ -20,7 +20,7 @@ bool mint_may(const struct exchange *ex, const struct response *r, bool json)
 
 bool mint_suspects(struct slice body)
 {
-        return memmem(body.p, body.n, "token\"", strlen("token\"")) != NULL; /* each of the names ends so */
+        return body.n && memmem(body.p, body.n, "token\"", strlen("token\"")) != NULL; /* each of the names ends so */
 }
 
 /* The members that the protocol hands tokens out in. */
