@@ -631,6 +631,48 @@ def t_websocket():
             d.say("reset", i)
 
 
+def t_bulk():
+    """Large bodies through the mask, over both versions, with a reader that stops: whole, and never much of them here."""
+    nginx = Nginx(pki, "api.example")
+    size = 48 << 20
+    with open(os.path.join(nginx.www, "large"), "wb") as f:
+        block = hashlib.sha512(b"x").digest() * 1024
+        f.write((block * (size // len(block) + 1))[:size - len(SECRET)] + SECRET.encode())
+    with open(os.path.join(nginx.www, "large"), "rb") as f:
+        want = hashlib.sha256(f.read().replace(SECRET.encode(), HOLDER.encode())).hexdigest()
+    o = Origin()
+    try:
+        for port in (nginx.h1, nginx.h2):
+            d = Account(policy(o, ports={"api.example": port}))
+            try:
+                ids = [d.request("GET", "https", "api.example:443", "/large", AUTH, quiet=True) for _ in range(3)]
+                d.say("hold", ids[1])
+                for i in (ids[0], ids[2]):
+                    r = d.result(i, 120)
+                    expect(r.total == size - len(SECRET) + len(HOLDER) and r.sha256 == want, (port, r, want))
+                expect(d.rss_kb() < 64 * 1024, d.rss_kb())
+                d.say("release", ids[1])
+                expect(d.result(ids[1], 120).sha256 == want, port)
+                i = d.request("POST", "https", "api.example:443", "/upload", AUTH, stream=True)
+                d.say("fill", i, 30000000), d.say("end", i)
+                expect(d.result(i, 120).body.startswith("30000000 "), "up")
+            finally:
+                d.close()
+    finally:
+        nginx.close()
+        o.close()
+
+
+def t_streams_of_one_connection():
+    """What one exchange waits for holds up no other on the same connection."""
+    o = H2Origin(lambda r: ([("content-encoding", "gzip")], gzip.compress((r.path + SECRET).encode() * 2000)))
+    with world(origin=o) as (d, o):
+        ids = [d.request("GET", "https", "api.example:443", "/%d/" % k, AUTH, quiet=True) for k in range(80)]
+        for k, i in enumerate(ids):
+            r = d.result(i)
+            expect(r.sha256 == hashlib.sha256(("/%d/" % k + HOLDER).encode() * 2000).hexdigest(), (k, r))
+
+
 # ---- re-routing ----
 
 MIRROR = "https://mirror.example/api/npm/npm/"
