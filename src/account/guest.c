@@ -57,21 +57,27 @@ struct slice guest_user(const struct binding *b, const char *otherwise)
 
 /* ---- variables --------------------------------------------------------------------------------------------------------------------------- */
 
+/* PREFIX, the credential's name as a variable has it, SUFFIX. False: too long. */
+static bool env_of_name(char out[ENV_NAME_BYTES], const char *prefix, struct slice name, const char *suffix)
+{
+        int n = snprintf(out, ENV_NAME_BYTES, "%s%.*s%s", prefix, SLICE_FMT(name), suffix);
+
+        for (char *c = out; *c; c++)
+                *c = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+        return n > 0 && n < ENV_NAME_BYTES;
+}
+
 /* What a client of that kind needs besides the secret. */
 static void env_besides(const struct binding *b, void (*each)(void *ctx, const char *name, struct slice value), void *ctx)
 {
         char name[ENV_NAME_BYTES];
-        int n;
 
         if (b->kind == ACCOUNT_PYPI)
                 each(ctx, "TWINE_USERNAME", guest_user(b, "__token__"));
         if (b->kind != ACCOUNT_CARGO)
                 return;
         each(ctx, "CARGO_REGISTRY_GLOBAL_CREDENTIAL_PROVIDERS", SLICE_LIT("cargo:token")); /* without one, cargo refuses to read where a token is needed */
-        n = snprintf(name, sizeof(name), "CARGO_REGISTRIES_%.*s_TOKEN", SLICE_FMT(b->name));
-        for (char *c = name; n > 0 && (size_t)n < sizeof(name) && *c; c++)
-                *c = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
-        if (n > 0 && (size_t)n < sizeof(name))
+        if (env_of_name(name, "CARGO_REGISTRIES_", b->name, "_TOKEN"))
                 each(ctx, name, b->placeholder);
 }
 
@@ -88,6 +94,9 @@ void guest_env(const struct binding *b, struct slice as_env, void (*each)(void *
                 given = given || slice_is(as_env, row->env[i]);
         }
         env_besides(b, each, ctx);
+        /* A kind of no vendor: no client looks anywhere by itself, so the placeholder stands under the credential's own name. */
+        if (as_env.n == 0 && (KIND_BIT(b->kind) & (KIND_BIT(ACCOUNT_BEARER) | KIND_BIT(ACCOUNT_BASIC) | KIND_BIT(ACCOUNT_HEADER))) && env_of_name(name, "", b->name, "_TOKEN"))
+                each(ctx, name, b->placeholder);
         if (given || as_env.n == 0 || as_env.n >= sizeof(name))
                 return;
         memcpy(name, as_env.p, as_env.n);

@@ -89,8 +89,12 @@ static void test_env(void **state)
         assert_env(&t, "", "ANTHROPIC_API_KEY=@\n");
         assert_env(&t, "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN=@\n"); /* instead: with both, the client sends both */
         test_bind(&t, ACCOUNT_BEARER, "api");
+        assert_env(&t, "", "API_TOKEN=@\n");
+        assert_env(&t, "CI_KEY", "CI_KEY=@\n");
+        test_bind(&t, ACCOUNT_BASIC, "my-deploy");
+        assert_env(&t, "", "MY_DEPLOY_TOKEN=@\n");
+        test_bind(&t, ACCOUNT_REGISTRY, "images");
         assert_env(&t, "", "");
-        assert_env(&t, "API_TOKEN", "API_TOKEN=@\n");
         test_bind(&t, ACCOUNT_CARGO, "my-crates");
         assert_env(&t, "", "CARGO_REGISTRY_TOKEN=@\nCARGO_REGISTRY_GLOBAL_CREDENTIAL_PROVIDERS=cargo:token\nCARGO_REGISTRIES_MY_CRATES_TOKEN=@\n");
         test_bind(&t, ACCOUNT_PYPI, "wheels");
