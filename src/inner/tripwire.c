@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { SHORTEST = 3 + SCAN_SURE_CHARS }; /* a marker and what is a hit */
+
 struct tripwire {
         json_t *told; /* the message to bromed */
 };
@@ -157,7 +159,6 @@ struct look {
 /* Every placeholder in a text; how many are at home. */
 static size_t look_at(struct look *l, const char *field, struct slice name, struct slice text)
 {
-        enum { SHORTEST = 3 + SCAN_SURE_CHARS }; /* a marker and what is a hit */
         struct door *d = l->x->door;
         struct scan_hit hit;
         size_t own = 0;
@@ -226,6 +227,39 @@ static void look_at_rest(struct look *l, const struct headers *came)
         }
 }
 
+static void put_headers(struct buf *b, const struct headers *headers)
+{
+        static const uint8_t zero;
+
+        for (size_t i = 0; i < headers->n; i++) {
+                buf_add_slice(b, headers->at[i].name);
+                buf_add(b, &zero, 1);
+                buf_add_slice(b, headers->at[i].value);
+                buf_add(b, &zero, 1);
+        }
+}
+
+/* One look over the whole head, which nearly always finds nothing: its parts one behind the other, a zero byte between them, which is part of no spelling. Each part by itself is
+ * looked at when there is something. Basic credentials are not decoded for it: what is coded twice within them is for the second look. */
+static bool head_has_any(const struct exchange *x)
+{
+        static struct buf text; /* kept: one for each request costs more than the look */
+        static const uint8_t zero;
+        const struct request *r = x->req;
+        struct slice parts[] = { r->method, r->target.path, r->target.query, r->protocol };
+        struct scan_hit hit;
+
+        buf_clear(&text);
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+                buf_add_slice(&text, parts[i]);
+                buf_add(&text, &zero, 1);
+        }
+        put_headers(&text, &r->headers);
+        put_headers(&text, &x->came);
+        return text.failed || headers_find(&r->headers, "authorization") || headers_find(&x->came, "proxy-authorization") ||
+               scan_text(x->door->tokens, buf_slice(&text), &hit);
+}
+
 static struct look look_begin(struct exchange *x)
 {
         return (struct look){ .x = x, .s = { .to = &x->to, .via = x->req ? &x->verdict.via : NULL, .req = x->req, .flow = x->id } };
@@ -242,6 +276,8 @@ enum reason tripwire_head(struct exchange *x, size_t *own, struct account **whos
                 return REASON_NONE;
         if (tripwire_name(x->door, x->to.name, x->to.port, x->id, "sni"))
                 return REASON_TRIPWIRE;
+        if (!head_has_any(x))
+                return REASON_NONE;
         l.own += look_at(&l, "header", SLICE_LIT(":method"), r->method);
         l.own += look_at(&l, "path", SLICE_EMPTY, r->target.path);
         l.own += look_at(&l, "query", SLICE_EMPTY, r->target.query);
@@ -269,7 +305,7 @@ bool tripwire_name(struct door *d, struct slice name, uint16_t port, uint64_t fl
         struct sighting s = { .to = &to, .flow = flow, .field = field };
         struct scan_hit hit;
 
-        if (!d->tokens || !name.n || !scan_name(d->tokens, name, &hit))
+        if (!d->tokens || name.n < SHORTEST || !scan_name(d->tokens, name, &hit))
                 return false;
         (void)tripwire_off(d, &s, &hit);
         return true;
