@@ -1,6 +1,7 @@
 /* Refusal records: see events.h. */
 #include "outer/events.h"
 
+#include "base/esc.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "journal/event.h"
@@ -8,6 +9,7 @@
 #include "outer/account.h"
 #include "outer/ruleset.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -106,6 +108,7 @@ static void send_record(struct events *e, const struct event_record *ev)
 void events_used(struct events *e, const struct exchange *ex)
 {
         struct event_record ev;
+        char detail[DETAIL_BYTES];
 
         event_init(&ev, EVENT_NOTE);
         event_num(&ev, EVENT_ID, ex->flow);
@@ -117,6 +120,8 @@ void events_used(struct events *e, const struct exchange *ex)
         event_text(&ev, EVENT_HOST, ex->to.authority.name);
         event_num(&ev, EVENT_PORT, ex->to.authority.port);
         event_text(&ev, EVENT_METHOD, ex->req.method);
+        snprintf(detail, sizeof(detail), "the account %s is used", esc(account_name(ex->outer->account)));
+        event_text(&ev, EVENT_DETAIL, slice_str(detail));
         send_record(e, &ev);
 }
 
