@@ -80,7 +80,12 @@ static enum guest_result one_turn(struct guest *g, int64_t *now_ms)
         static struct pollfd fds[GUEST_POLL_FDS];
         int timeout_ms;
         size_t n = guest_wants(g, fds, *now_ms, &timeout_ms);
-        if (n > GUEST_POLL_FDS || poll(fds, n, 0) < 0)
+        int ready;
+        if (n > GUEST_POLL_FDS)
+                abort();
+        while ((ready = poll(fds, n, 0)) < 0 && errno == EINTR) /* the fuzzer's own alarm, every few seconds */
+                ;
+        if (ready < 0)
                 abort();
         *now_ms += timeout_ms > 0 ? timeout_ms : 1;
         enum guest_result r = guest_turn(g, fds, n, *now_ms);
