@@ -8,13 +8,16 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <strings.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = 16 * 1024, READ_SECONDS = 5 };
+enum { HEAD_BYTES = 16 * 1024, BODY_BYTES = 1024, READ_SECONDS = 5, KEY_SHOWN = 8 /* of a key: the vendor's prefix and a little */ };
 
 static int add_names(X509 *cert, const char *const *names)
 {
@@ -84,10 +87,33 @@ static int listen_local(uint16_t *port, struct err *err)
         return fd;
 }
 
-/* Reads a request's head, answers with what was asked. */
-static void serve(SSL *ssl)
+/* The value of a field, "" without it; it ends with its line. */
+static const char *field(const char *head, const char *name)
 {
-        char head[HEAD_BYTES + 1], body[256], answer[512];
+        size_t n = strlen(name);
+
+        for (const char *line = strchr(head, '\n'); line; line = strchr(line + 1, '\n'))
+                if (strncasecmp(line + 1, name, n) == 0 && line[1 + n] == ':')
+                        return line + 2 + n + strspn(line + 2 + n, " ");
+        return "";
+}
+
+static int describe(const char *head, char *body, size_t size)
+{
+        int method = (int)strcspn(head, " "), path = (int)strcspn(head + method + 1, " ");
+        const char *value = field(head, "authorization"), *key = value + strcspn(value, " \r");
+        int all = (int)strcspn(value, "\r");
+
+        key += strspn(key, " ");
+        if (!all)
+                return snprintf(body, size, "the origin got: %.*s %.*s\n", method, head, path, head + method + 1);
+        return snprintf(body, size, "the origin got: %.*s %.*s\nwith the key:   %.*s…\nand echoes it:  %.*s\n", method, head, path, head + method + 1, KEY_SHOWN, key, all, value);
+}
+
+/* Reads a request's head, answers with what was asked. */
+static void serve(SSL *ssl, _Atomic unsigned *requests)
+{
+        char head[HEAD_BYTES + 1], body[BODY_BYTES], answer[BODY_BYTES + 256];
         size_t at = 0;
         int n;
 
@@ -99,15 +125,16 @@ static void serve(SSL *ssl)
                 at += (size_t)n;
                 head[at] = 0;
         }
-        head[strcspn(head, "\r\n")] = 0;
-        n = (int)strcspn(head, " ");
-        snprintf(body, sizeof(body), "the origin got: %.*s %.*s\n", n, head, (int)strcspn(head + n + 1, " "), head + n + 1);
-        n = snprintf(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s", strlen(body), body);
+        atomic_fetch_add(requests, 1);
+        n = describe(head, body, sizeof(body));
+        if (n <= 0 || n >= BODY_BYTES)
+                return;
+        n = snprintf(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", n, body);
         if (n > 0 && SSL_write(ssl, answer, n) > 0)
                 SSL_shutdown(ssl);
 }
 
-static _Noreturn void serve_forever(int listener, SSL_CTX *ctx)
+static _Noreturn void serve_forever(int listener, SSL_CTX *ctx, _Atomic unsigned *requests)
 {
         struct timeval patience = { READ_SECONDS, 0 };
 
@@ -117,7 +144,7 @@ static _Noreturn void serve_forever(int listener, SSL_CTX *ctx)
                 int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
                 SSL *ssl = SSL_new(ctx);
                 if (fd >= 0 && ssl && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0 && SSL_set_fd(ssl, fd) && SSL_accept(ssl) == 1)
-                        serve(ssl);
+                        serve(ssl, requests);
                 SSL_free(ssl);
                 fd_close(&fd);
         }
@@ -131,11 +158,17 @@ int demo_origin_start(struct demo_origin *o, const char *ca_path, const char *co
         *o = (struct demo_origin){ 0 };
         if (!ctx)
                 return -1;
+        o->requests = mmap(NULL, sizeof(*o->requests), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (o->requests == MAP_FAILED) {
+                o->requests = NULL;
+                SSL_CTX_free(ctx);
+                return err_sys(err, errno, "no memory for the demonstration's server");
+        }
         listener = listen_local(&o->port, err);
         if (listener >= 0) {
                 o->pid = fork();
                 if (o->pid == 0)
-                        serve_forever(listener, ctx);
+                        serve_forever(listener, ctx, o->requests);
                 if (o->pid < 0)
                         err_sys(err, errno, "cannot start the demonstration's server");
         }
@@ -151,4 +184,7 @@ void demo_origin_stop(struct demo_origin *o)
                 waitpid(o->pid, NULL, 0);
         }
         o->pid = 0;
+        if (o->requests)
+                munmap(o->requests, sizeof(*o->requests));
+        o->requests = NULL;
 }

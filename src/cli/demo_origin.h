@@ -1,4 +1,5 @@
-/* A stand-in for the world: an HTTPS server on 127.0.0.1 that answers for every name, for `brome demo`. */
+/* A stand-in for the world: an HTTPS server on 127.0.0.1 that answers for every name, for `brome demo`. It says what it got; of a key, the first characters,
+ * and then the whole of it, as a careless server would. */
 #ifndef BROME_CLI_DEMO_ORIGIN_H
 #define BROME_CLI_DEMO_ORIGIN_H
 
@@ -9,6 +10,7 @@
 struct demo_origin {
         pid_t pid;
         uint16_t port;
+        _Atomic unsigned *requests; /* that it got so far; shared with the server */
 };
 
 /* Makes a certificate for the names (written to ca_path, it vouches for itself), listens, forks the server. 0 or -1. */

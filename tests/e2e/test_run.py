@@ -1,8 +1,10 @@
 """The first commands of a new user: run, exec, shell, listings, exit codes, refusals. As root and as an ordinary user."""
 import json
 import os
+import pathlib
 import pty
 import pwd
+import re
 import select
 import signal
 import socket
@@ -360,9 +362,46 @@ def test_nothing_of_the_host_inside(w, b):
     assert "shadow: No such file" in out, out
 
 
+def environment(pid_folder):
+    try:
+        return (pid_folder / "environ").read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
+
+
+def demo_folder(stdout):
+    return pathlib.Path(re.search(r"on this machine, in (/tmp/brome-demo-\w+)\.", stdout)[1])
+
+
 def test_demo(w):
     b = Brome(w)
     p = b("demo", check=0, timeout=120)
     for line in ("the origin got: GET /readme", "read-only", "the origin got: GET /", "Now your own command"):
         assert line in p.stdout, p.stdout
     assert "POST /notes" not in p.stdout.replace("allow", ""), p.stdout
+    # The account: what the workspace holds, what arrived, what came back.
+    shown = re.search(r"a key for the forge, (ghp_\w{4})…", p.stdout)[1]
+    held = re.search(r"printenv GITHUB_TOKEN\n(ghp_brm\w{33})\n", p.stdout)[1]
+    assert f"the origin got: GET /user\nwith the key:   {shown}…\nand echoes it:  Bearer {held}\n" in p.stdout, p.stdout
+    assert len(re.findall(re.escape(shown) + r"\w", p.stdout + p.stderr)) == 0, "the key itself"
+    # The yes, the alert, the decision, and the record of all three.
+    for line in ("$ brome approvals allow 1 --for session", "going to  mailbox.example:443, in the header x-note", "3 requests before, 3 now", "demo is wiped", "Consent     allow", "Tripwire    deny", "decision  wiped", "the journal is whole"):
+        assert line in p.stdout + p.stderr, (line, p.stdout)
+    assert p.stdout.rstrip().endswith("-- curl -sS https://example.org/") and not demo_folder(p.stdout).exists(), p.stdout[-400:]
+
+
+def test_demo_interrupted(w):
+    """^C while a program of the workspace stands still: nothing goes on running, nothing stays."""
+    p = Brome(w).popen("demo", start_new_session=True, bufsize=0)
+    out = b""
+    while b"$ brome alerts demo" not in out:
+        more = p.stdout.read(4096)
+        assert more, (out, p.stderr.read())
+        out += more
+    os.killpg(p.pid, signal.SIGINT)
+    rest, err = p.communicate(timeout=60)
+    assert p.returncode == 130 and b"interrupted" in err, (p.returncode, out + rest, err)
+    folder = demo_folder(out.decode())
+    assert not folder.exists()
+    left = [f for f in pathlib.Path("/proc").glob("[0-9]*") if str(folder).encode() in environment(f)]
+    assert not left, [(f / "cmdline").read_bytes() for f in left]
