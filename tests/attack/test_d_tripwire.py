@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import socket
+import subprocess
 import threading
 import time
 import urllib.parse
@@ -36,7 +37,7 @@ def make_world():
                allow tls *.sni.example
                allow tcp *.tcp.example:7000
                allow udp *.udp.example:7001
-               allow web *.names.example"""
+               allow web { """ + ", ".join(f"*.d{i}.example" for i in range(100)) + " }"
     w.account = Account(w, "api", "bearer", SECRET, "api.example")
     w.b = Brome(w, configuration([w.account], "s", rules) + f"workspace c {{ rules {{ {rules}\ndefault deny }} }}\n" + f"workspace e {{ {'credential api' if KEYS == 'brome' else ''}\nrules {{ {rules}\ndefault deny }} }}\n")
     for name in ("s", "c", "e"):
@@ -127,6 +128,7 @@ def cases(p):
         "second of a header": ("h1", with_head("GET", "", "X-Note: 1", f"X-Note: {p}"), "header"), "upper case": ("h1", with_head("GET", "", f"X-Note: {p.upper()}"), "header"),
         "random part cut off": ("h1", with_head("GET", "", f"X-Note: {p[:p.index(r) + 16]}"), "header"), "byte by byte": ("h1", with_head("GET", "", f"X-Note: {p}", split=True), "header"),
         "proxy-authorization": ("h1", with_head("GET", "", "Proxy-Authorization: Basic " + base64.b64encode(f"u:{p}".encode()).decode()), "header"),
+        "named by Connection": ("h1", with_head("GET", "", "Connection: x-note", f"X-Note: {p}"), "header"), "proxy-connection": ("h1", with_head("GET", "", f"Proxy-Connection: {p}"), "header"),
         "basic password": ("h1", with_head("GET", "", "Authorization: Basic " + base64.b64encode(f"deploy:{p}".encode()).decode()), "header"),
         "basic user": ("h1", with_head("GET", "", "Authorization: Basic " + base64.b64encode(f"{p}:".encode()).decode()), "header"),
         "path": ("h1", with_head("GET", f"a/{p}/b"), "path"), "path, escaped": ("h1", with_head("GET", percent(p)), "path"), "query": ("h1", with_head("GET", f"?q={p}"), "query"),
@@ -162,9 +164,9 @@ def cases(p):
         "tcp": ("tcp", [b"hello " + raw + b"END"], "tcp"), "tcp byte by byte": ("tcp", [raw[i:i + 1] for i in range(len(raw))] + [b"END"], "tcp"),
         "tcp base64": ("tcp", [b64[1].encode() + b"END"], "tcp"), "tcp late": ("tcp", [b"x" * (2 * mib) + raw + b"END"], "tcp", 2 * mib),
         "udp": ("udp", [b"a " + raw], "udp"), "udp hex": ("udp", [raw.hex().encode()], "udp"),
-        "dns label": ("dns", f"{raw.decode()}.names.example", "dns"), "dns, over labels": ("dns", f"{p[:14]}.{p[14:26]}.{p[26:]}.names.example", "dns"),
-        "dns hex": ("dns", f"{raw.hex()[:40]}.{raw.hex()[40:]}.names.example", "dns"), "dns upper case": ("dns", f"{p.upper()}.names.example", "dns"),
-        "sni": ("sni", f"{p}.sni.example", "sni"),
+        "dns label": ("dns", p, "dns"), "dns, over labels": ("dns", f"{p[:14]}.{p[14:26]}.{p[26:]}", "dns"),
+        "dns hex": ("dns", f"{raw.hex()[:40]}.{raw.hex()[40:]}", "dns"), "dns upper case": ("dns", p.upper(), "dns"),
+        "sni": ("sni", p, "sni"),
     }
     for i in range(3):
         found[f"base64 at {i}"] = ("h1", with_head("GET", "", f"X-Data: {b64[i]}"), "header")
@@ -179,13 +181,14 @@ def cases(p):
     return found
 
 
-ZONE = {"h1": "other.example", "h2": "other.example", "ws": "ws.example", "tcp": "tcp.example", "udp": "udp.example", "sni": "sni.example", "dns": "names.example"}
+# Of each case its own: what a person decided for a host is not asked again. Of a name that holds a placeholder the alert shows the registered part.
+ZONE = {"h1": "c{}.other.example", "h2": "c{}.other.example", "ws": "c{}.ws.example", "tcp": "c{}.tcp.example", "udp": "c{}.udp.example", "sni": "sni.example", "dns": "d{}.example"}
 
 
 def jobs(p):
     out = []
     for i, (name, (kind, how, field, *behind)) in enumerate(cases(p).items()):
-        job = {"name": name, "kind": kind, "mark": f"case-{i}-", "host": f"c{i}.{ZONE[kind]}", "field": field, "behind": behind[0] if behind else None}
+        job = {"name": name, "kind": kind, "mark": f"case-{i}-", "host": ZONE[kind].format(i), "field": field, "behind": behind[0] if behind else None}
         if callable(how):
             how = how(job)
         job["how"] = [x.decode("latin-1") for x in how] if isinstance(how, list) else how
@@ -226,11 +229,11 @@ def run(j):
             return {"data": "", "end": ending(e)}
     if kind == "dns":
         try:
-            return {"data": socket.getaddrinfo(how, 443)[0][4][0], "end": "answered"}
+            return {"data": socket.getaddrinfo(how + "." + host, 443)[0][4][0], "end": "answered"}
         except OSError as e:
             return {"data": "", "end": "refused"}
     if kind == "sni":
-        return talk(host, 443, [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"], sni=how, use_tls=True, verify=False, until=b"ok")
+        return talk("c1." + host, 443, [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"], sni=how + "." + host, use_tls=True, verify=False, until=b"ok")
     h = H2(host)
     path, data, trailers = "/" + j["mark"] + "/" + how.get("path", ""), how.get("data"), how.get("trailers")
     n = h.get(path, "POST" if data else "GET", extra=how.get("fields", []), flags=END_HEADERS if data else END_HEADERS | END_STREAM)
@@ -247,6 +250,7 @@ for j in JOBS:
     except OSError as e:
         r = {"data": "", "end": ending(e)}
     print(json.dumps({"name": j["name"], **r}), flush=True)
+    sys.stdin.readline()  # the answer may be here before the freeze is: the next one begins when we are let go on
 '''
 
 
@@ -254,14 +258,14 @@ def battery(w, workspace, todo, arrives):
     path = w.dir / f"battery-{workspace}.py"
     path.write_text(WIRE + "\nJOBS = json.loads(" + repr(json.dumps([{**j, "arrives": arrives} for j in todo])) + ")\n" + SCRIPT)
     w.b("exec", "-T", workspace, "--", "sh", "-c", "cat >/tmp/battery.py", input=path.read_text(), check=0)
-    return w.b.popen("exec", "-T", workspace, "--", "python3", "/tmp/battery.py")
+    return w.b.popen("exec", "-T", workspace, "--", "python3", "/tmp/battery.py", stdin=subprocess.PIPE)
 
 
 def test_control_everything_arrives(w):
     """Without credentials in the workspace the same bytes go through: what the cases below show is the tripwire's work, and no malformed request's."""
     todo = jobs(w.held)
     p = battery(w, "c", todo, True)
-    out, err = p.communicate(timeout=240)
+    out, err = p.communicate(b"\n" * len(todo), timeout=240)
     rows, problems = {r["name"]: r for r in map(json.loads, out.splitlines())}, [err.decode()] if p.returncode else []
     for j in todo:
         r = rows.get(j["name"], {})
@@ -289,28 +293,42 @@ def test_every_place(w):
     udp, mark = len(w.udp), w.sniffer.mark()
     asked = len(w.dns.queries)
     p = battery(w, "s", todo, False)
-    for n, j in enumerate(todo):
+    said = {}
+
+    def hear():
+        for line in p.stdout:
+            x = json.loads(line)
+            said[x["name"]] = x
+    threading.Thread(target=hear, daemon=True).start()
+    for j in todo:
+        rows = []
+
+        def tripped():
+            rows[:] = [a for a in alerts(w.b) if a["decision"] == "open"]
+            return rows or p.poll() is not None or j["name"] in said and time.monotonic() > began + 3
+        began = time.monotonic()
         try:
-            wait_for(f"the alert of `{j['name']}`", lambda: p.poll() is not None or [a for a in alerts(w.b) if a["decision"] == "open"], 25)
-        except AssertionError as e:
-            problems.append(str(e))
-            break
-        rows = [a for a in alerts(w.b) if a["decision"] == "open"]
+            wait_for("the alert", tripped, 25)
+        except AssertionError:
+            pass
         if not rows:
-            problems.append(f"{j['name']}: the guest's script ended: {p.communicate()}")
-            break
+            # A message that is packed although nobody agreed to it is no message: the connection ends there.
+            if j["name"] != "websocket compressed" or said.get(j["name"], {}).get("end") != "eof":
+                problems.append((j["name"], "no alert", said.get(j["name"])))
+            p.stdin.write(b"\n")
+            p.stdin.flush()
+            continue
         a = rows[0]
-        name = (j["how"] if j["kind"] in ("dns", "sni") else j["host"]).lower()
         if state(w.b) != "compromised":
             problems.append((j["name"], "the state is", state(w.b)))
-        going = a["going_to"] or ""
-        if a["credential"] != "api" or a["issued_for"] != "api.example" or r in json.dumps(a) or not (going == name or j["kind"] in ("dns", "sni")):
+        if a["credential"] != "api" or a["issued_for"] != "api.example" or r in json.dumps(a) or a["going_to"] != j["host"]:
             problems.append((j["name"], "the alert says", a))
         if j["field"] and not (a["field"] or "").startswith(j["field"]):
             problems.append((j["name"], "the field is", a["field"], "not", j["field"]))
         w.b("workspace", "thaw", "s", "--continue", check=0)
-    out, err = p.communicate(timeout=60)
-    said = {x["name"]: x for x in map(json.loads, out.splitlines())}
+        p.stdin.write(b"\n")
+        p.stdin.flush()
+    p.wait(60)
     for j in todo:
         x = said.get(j["name"])
         if not x or x["end"] in ("timeout", "answered") and j["kind"] != "udp" or re.search(r" 200|thanks|^ok", x["data"]):
@@ -347,8 +365,9 @@ def test_known_is_refused_without_freezing(w):
         if expected == "compromised":
             wait_for("the alert", lambda: state(b) == "compromised")
             b("workspace", "thaw", "s", "--continue", check=0)
-        assert p.communicate(timeout=30)[0] in (b"403", b"503") if expected == "compromised" else p.communicate(timeout=30)[0] == b"403"
-        assert state(b) == "running"
+        out, err = p.communicate(timeout=30)
+        # Everything is cut when it goes off: the refusal may not have reached the client.
+        assert out in ((b"403", b"000") if expected == "compromised" else (b"403",)) and state(b) == "running", (expected, out, err)
     assert b.sh("s", "curl -sS -m 20 https://c91.other.example/fine", check=0).stdout.startswith("GET /fine")
     assert not [a for a in alerts(b) if a["decision"] == "open"]
 

@@ -14,7 +14,7 @@ import search
 from ground import inside, tree
 from world import Brome, wait_for
 
-KEYS = os.environ.get("BROME_TEST_KEYS", "guest")
+KEYS = os.environ.get("BROME_TEST_KEYS", "brome")
 FOLDERS = ("root", "tmp", "etc", "run", "var", "home", "dev/shm")  # of a guest, where something can have been written
 
 
