@@ -60,6 +60,7 @@ struct session {
         bool freezing, thawing;
         struct reply freeze_waits;
 
+        bool thaw_after_admit; /* the guest goes on when the inner door admits again */
         bool refreeze;        /* a trip while the guest was being continued */
         bool thaw_after_change; /* continue: first the doors know the decision, then the guest goes on */
         int64_t trip_us;      /* the first trip, until the guest stands still; 0 */

@@ -75,11 +75,7 @@ void session_change_settled(struct session *s)
                 send_policy(s, inner(s));
 }
 
-static void thaw(struct session *s)
-{
-        s->thawing = true;
-        program_send(launch(s), json_pack("{s:s}", "op", "thaw"), NULL, 0);
-}
+static void thaw(struct session *s);
 
 static void change_done(struct session *s)
 {
@@ -169,6 +165,17 @@ static void tell_inner(struct session *s, bool frozen)
         arm_ack(s);
 }
 
+/* The way out first, the guest when it is open: what goes on finds nothing refused. */
+static void thaw(struct session *s)
+{
+        s->thawing = true;
+        program_send(launch(s), json_pack("{s:s}", "op", "open"), NULL, 0);
+        tell_inner(s, false);
+        s->thaw_after_admit = s->refusals_unanswered > 0;
+        if (!s->thaw_after_admit)
+                program_send(launch(s), json_pack("{s:s}", "op", "thaw"), NULL, 0);
+}
+
 static bool heard_refuse(struct program *p, struct chan_msg *msg)
 {
         struct session *s = p->session;
@@ -178,6 +185,10 @@ static bool heard_refuse(struct program *p, struct chan_msg *msg)
                 return false;
         s->refusals_unanswered--;
         settle(s);
+        if (s->refusals_unanswered == 0 && s->thaw_after_admit) {
+                s->thaw_after_admit = false;
+                program_send(launch(s), json_pack("{s:s}", "op", "thaw"), NULL, 0);
+        }
         return true;
 }
 
@@ -391,13 +402,13 @@ static void thawed(struct session *s, bool ok)
                 return;
         }
         if (!ok) {
+                program_send(launch(s), json_pack("{s:s}", "op", "shut"), NULL, 0);
+                tell_inner(s, true);
                 reply_error(ws->daemon, &s->freeze_waits, REQUEST_E_HOST, "the guest could not be continued");
                 return;
         }
         s->trips = 0;
         workspace_state(ws, WS_RUNNING, "thawed by request");
-        program_send(launch(s), json_pack("{s:s}", "op", "open"), NULL, 0);
-        tell_inner(s, false);
         reply_done(ws->daemon, &s->freeze_waits);
 }
 
@@ -539,13 +550,15 @@ void session_freeze(struct workspace *ws, bool freeze, struct reply reply)
                 return;
         }
         s->freeze_waits = reply;
-        *(freeze ? &s->freezing : &s->thawing) = true;
-        if (freeze) {
-                tell_inner(s, true); /* flows first: a stopped guest holds nothing open */
-                /* SECURITY: closed at the gateway too; that does not rest on the inner door. */
-                program_send(launch(s), json_pack("{s:s}", "op", "shut"), NULL, 0);
+        if (!freeze) {
+                thaw(s);
+                return;
         }
-        program_send(launch(s), json_pack("{s:s}", "op", freeze ? "freeze" : "thaw"), NULL, 0);
+        s->freezing = true;
+        tell_inner(s, true); /* flows first: a stopped guest holds nothing open */
+        /* SECURITY: closed at the gateway too; that does not rest on the inner door. */
+        program_send(launch(s), json_pack("{s:s}", "op", "shut"), NULL, 0);
+        program_send(launch(s), json_pack("{s:s}", "op", "freeze"), NULL, 0);
 }
 
 void session_stand_still(struct session *s)

@@ -450,7 +450,7 @@ def test_trip_and_continue():
         # First the doors know, then the guest goes on.
         heard(h, "inner", "admit")
         said = [m["op"] for m in h.said("inner")]
-        assert said[-2:] == ["policy", "admit"] and [m["op"] for m in h.said("launch")][-2:] == ["thaw", "open"], said
+        assert said[-2:] == ["policy", "admit"] and [m["op"] for m in h.said("launch")][-2:] == ["open", "thaw"], said
         assert "known { forge evil.example }" in open(f"{h.lib}/policy.inner").read().replace("\n", " ").replace("        ", ""), open(f"{h.lib}/policy.inner").read()
         assert state(c)["state"] == "running" and not os.path.exists(f"{h.state}/workspaces/t1/compromised")
         assert c.ok("alerts")["alerts"] == [] and c.ok("alerts", all=True)["alerts"][0]["decision"] == "continued"
