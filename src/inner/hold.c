@@ -145,7 +145,7 @@ static int look_at_all(struct exchange *x, size_t *clear)
         struct hold *h = x->hold;
         struct stream_place place = place_of(h);
 
-        if (look(x, &h->scan, &place, h->bytes.bytes + h->bytes.start, buf_slice(&h->bytes), h->ended, clear) < 0)
+        if (look(x, &h->scan, &place, h->bytes.bytes ? h->bytes.bytes + h->bytes.start : NULL, buf_slice(&h->bytes), h->ended, clear) < 0)
                 return -1;
         if (h->decode)
                 return look_decoded(x, clear);
