@@ -1,5 +1,7 @@
 /* Tools: see tools.h. Only names are looked at, no file is opened: bromed may not read them. */
 #include "daemon/tools.h"
+#include "base/esc.h"
+#include "base/log.h"
 #include "base/slice.h"
 
 #include <limits.h>
@@ -65,16 +67,29 @@ static void add(json_t *list, const char *folder)
         json_array_append_new(list, json_string(folder));
 }
 
-/* Is all of a prefix the program's? Not where many programs lie, not a folder right in the home (~/.cargo: what configures a tool, and its keys). */
+static bool has(const char *folder, const char *name)
+{
+        char path[PATH_MAX];
+        struct stat st;
+
+        return snprintf(path, sizeof(path), "%s/%s", folder, name) < PATH_MAX && stat(path, &st) == 0;
+}
+
+/* Is what lies beside its `bin` the program's as well? In a home only below a hidden folder, as installers make them, or in an environment of Python: a
+ * folder right in the home (~/.cargo: what configures a tool, and its keys) and a project with a `bin` are more than a program. /opt and its like hold many. */
 static bool is_one_programs(const char *prefix, const char *home)
 {
-        char above[PATH_MAX], local[PATH_MAX];
+        static const char *const parts[] = { "lib", "lib64", "libexec", "share" };
+        const char *below = home && lies_in(prefix, home) ? prefix + strlen(home) : NULL, *last = strrchr(prefix, '/');
+        bool more = false;
 
-        snprintf(above, sizeof(above), "%s", prefix);
-        up(above);
-        if (home && (snprintf(local, sizeof(local), "%s/.local", home) >= PATH_MAX || strcmp(prefix, home) == 0 || strcmp(prefix, local) == 0 || strcmp(above, home) == 0))
+        if (!last || last == prefix || (below && (!*below || last == below)))
                 return false;
-        return *above; /* /opt and its like hold many */
+        if (has(prefix, "pyvenv.cfg"))
+                return true;
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+                more = more || has(prefix, parts[i]);
+        return more && (!below || below[1] == '.') && !(below && strcmp(below, "/.local") == 0);
 }
 
 /* Narrow: programs of node.js need no more than the outermost node_modules that they lie in; a `bin` stands for what is beside it only when that is one
@@ -83,7 +98,6 @@ static void add_needed(json_t *list, const char *folder, const char *home)
 {
         char text[PATH_MAX + sizeof("/lib/node_modules")], prefix[PATH_MAX];
         const char *modules = strstr(folder, "/node_modules"), *last = strrchr(folder, '/');
-        struct stat st;
 
         if (modules && (modules[13] == '/' || !modules[13])) {
                 snprintf(text, sizeof(text), "%.*s", (int)(modules + 13 - folder), folder);
@@ -92,10 +106,13 @@ static void add_needed(json_t *list, const char *folder, const char *home)
         }
         snprintf(prefix, sizeof(prefix), "%s", folder);
         up(prefix);
-        snprintf(text, sizeof(text), "%s/lib/node_modules", prefix);
         if (!last || strcmp(last, "/bin") != 0) {
-                add(list, folder);
-        } else if (stat(text, &st) == 0) {
+                if (home && strcmp(prefix, home) == 0)
+                        log_info("%s is a folder of yours with more than programs in it, so no workspace sees it; link what it holds from ~/.local/bin", esc_str(folder));
+                else
+                        add(list, folder);
+        } else if (has(prefix, "lib/node_modules")) {
+                snprintf(text, sizeof(text), "%s/lib/node_modules", prefix);
                 add(list, folder);
                 add(list, text);
         } else {

@@ -227,13 +227,13 @@ static bool in_folder(const char *path, const char *folder)
         return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
 }
 
-/* The layers of the system have it already. */
+/* The layers of the system have it already, or a share: what may be written there stays so. */
 static bool is_there(const struct shares *s, const char *path)
 {
         if (in_folder(path, "/usr"))
                 return true;
         for (size_t i = 0; i < s->count; i++)
-                if (strcmp(s->one[i].checked.path, path) == 0)
+                if (in_folder(path, s->one[i].checked.path))
                         return true;
         return false;
 }

@@ -623,6 +623,26 @@ def test_trip_while_frozen_and_twice():
         c.ok("session.close", workspace="t1")
 
 
+def test_trip_while_it_goes_on():
+    """However often it tripped before: what trips behind the person's word is new, and the guest does not go on."""
+    with up() as h:
+        h.mode("launch", "late-thaw")
+        c = opened(h)
+        for i in range(17):
+            trip(h, host=f"h{i}.example")
+        until(lambda: len(c.ok("alerts")["alerts"]) == 16)
+        waiting = h.client()
+        id = waiting.start("thaw", workspace="t1", **{"continue": True})
+        heard(h, "launch", "thaw")
+        trip(h, host="again.example")
+        until(lambda: [a["going_to"] for a in c.ok("alerts")["alerts"]] == ["again.example"])
+        order(h, "launch", op="thaw", ok=True)
+        assert waiting.wait(id)["code"] == "state"
+        assert state(c)["state"] == "compromised" and os.path.exists(f"{h.state}/workspaces/t1/compromised")
+        assert [m["op"] for m in h.said("launch")].count("open") == 0
+        c.ok("workspace.wipe", name="t1")
+
+
 def test_trip_that_cannot_freeze():
     with up() as h:
         h.mode("launch", "stiff")
@@ -687,7 +707,11 @@ def test_tools():
             "nvm/v22/bin/node": None, "nvm/v22/bin/script": "../lib/node_modules/@x/script/bin/cli.js",  # node's prefix, without its etc/npmrc
             "local/node_modules/.bin/shown": "../shown/lib/cli.js",
             "elsewhere/bin/linked": f"{h.dir}/far/pkg/linked",
-            "venv/bin/whole": None,
+            "opt/thing/bin/whole": None, "opt/thing/lib/thing.so": None,
+            "me/venvs/v/bin/python-thing": None, "me/venvs/v/pyvenv.cfg": None,
+            "me/src/project/bin/wrapper": None, "me/src/project/lib/private": None,
+            "me/tools/loose": None,                                 # ~/tools holds whatever it holds
+            "me/.rt/v1/bin/hidden": None, "me/.rt/v1/share/x": None,
             "flat/tool3": None,
             "me/.cargo/bin/cargo-thing": None,                      # beside it lies what logs in
             "me/.local/bin/native": f"{home}/.local/share/native/versions/2.1",
@@ -706,13 +730,13 @@ def test_tools():
         names = [os.path.basename(p) for p in programs]
         h.write(h.conf, "workspace t1 { " + "".join(f'tool "{n}"; ' for n in (*names, "sh", "not-there")) + "rules { } }\n")
         env = h.env()
-        folders = ("nvm/v22/bin", "local/node_modules/.bin", "elsewhere/bin", "venv/bin", "flat", "me/.cargo/bin", "me/.local/bin", "me/bin")
+        folders = [os.path.dirname(p) for p in programs if p.split("/")[-2] in ("bin", ".bin", "flat", "tools") and "opencode" not in p]
         h.env = lambda: env | {"HOME": home, "PATH": ":".join([f"{h.dir}/{d}" for d in folders] + ["relative", env["PATH"]])}
         h.up()
         c = h.client()
         c.ok("session.open", workspace="t1")
         got = [os.path.relpath(p, h.dir) for p in heard(h, "launch", "plan")["tools"]]
-        assert got == ["nvm/v22/bin", "nvm/v22/lib/node_modules", "local/node_modules", "elsewhere", "far/pkg", "venv", "flat", "me/.cargo/bin", "me/.local/bin",
+        assert got == ["nvm/v22/bin", "nvm/v22/lib/node_modules", "local/node_modules", "elsewhere/bin", "far/pkg", "opt/thing", "me/venvs/v", "me/src/project/bin", "me/.rt/v1", "flat", "me/.cargo/bin", "me/.local/bin",
                        "me/.local/share/native/versions", "me/bin", "me/.opencode/bin"], got
 
 
