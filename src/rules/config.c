@@ -209,6 +209,7 @@ const struct config_credential *config_credential(const struct config *c, struct
 struct slice config_proxy(const struct config *c) { return c->prog.proxy; }
 size_t config_file_count(const struct config *c) { return c->prog.source_count; }
 const char *config_file_at(const struct config *c, size_t i) { return i < c->prog.source_count ? c->prog.sources[i].name : NULL; }
+struct slice config_file_text(const struct config *c, size_t i) { return i < c->prog.source_count ? c->prog.sources[i].text : SLICE_EMPTY; }
 
 bool config_ca_at(const struct config *c, size_t i, struct slice *path, struct slice *dir)
 {
@@ -334,35 +335,27 @@ static void cut_rest(const struct workspace_entry *e, struct slice rules, size_t
                 *own = *after;
 }
 
-/* From the first line down: blank lines and the preset's. */
-static size_t cut_first(const struct workspace_entry *e, struct slice rules)
+/* Without the preset's first rules, wherever they were put: they stand in front in any case, and behind themselves they decide nothing. */
+static void add_without_first(struct buf *out, const struct workspace_entry *e, struct slice rules)
 {
-        size_t own = 0, end;
+        while (rules.n) {
+                ptrdiff_t end = slice_find(rules, '\n');
+                struct slice line = end < 0 ? rules : slice_first(rules, (size_t)end + 1);
 
-        for (size_t start = 0; start < rules.n; start = end) {
-                struct slice line;
-                for (end = start; end < rules.n && rules.p[end] != '\n';)
-                        end++;
-                end += end < rules.n;
-                line = trimmed(slice_of(rules.p + start, end - start));
-                if (is_preset_line(e, 0, e->preset_first, line))
-                        own = end;
-                else if (line.n)
-                        break;
+                if (!is_preset_line(e, 0, e->preset_first, trimmed(line)))
+                        buf_add_slice(out, line);
+                rules = slice_skip(rules, line.n);
         }
-        return own;
 }
 
 void config_own_rules(const struct config *c, const struct config_workspace *w, struct slice rules, struct buf *out)
 {
         const struct workspace_entry *e = entry_of(c, w);
-        size_t first = 0, own = rules.n, after = rules.n;
+        size_t own = rules.n, after = rules.n;
 
-        if (e && e->preset_first + e->preset_rest) {
+        if (e->preset_rest)
                 cut_rest(e, rules, &own, &after);
-                first = cut_first(e, slice_first(rules, own));
-        }
-        buf_add_slice(out, slice_skip(slice_first(rules, own), first));
+        add_without_first(out, e, slice_first(rules, own));
         buf_add_slice(out, slice_skip(rules, after));
 }
 

@@ -103,6 +103,7 @@ struct slice config_proxy(const struct config *c);
 /* Every file that was read, in order (for "no file that brome reads lies in a share"). */
 size_t config_file_count(const struct config *c);
 const char *config_file_at(const struct config *c, size_t i);
+struct slice config_file_text(const struct config *c, size_t i);
 /* What host block i says of a CA: *path as written and the folder of the file that holds it; both empty without one. false behind the last block. */
 bool config_ca_at(const struct config *c, size_t i, struct slice *path, struct slice *dir);
 
@@ -126,8 +127,8 @@ int config_policy_text(const struct config *c, const struct config_workspace *w,
 struct policy *config_policy(const struct config *c, const struct config_workspace *w, struct slice rules, struct slice extra, struct diags *errors)
         __attribute__((warn_unused_result));
 
-/* Of rules as they were shown, with the agent preset's around them: without the preset's lines at both ends, so that a text that is written back does not
- * pin what the preset says today. Lines that are not the preset's word for word, and what stands between two such lines, stay byte for byte. */
+/* Of rules as they were shown, with the agent preset's around them: without the preset's lines for its model, and without its other ones at the end, so that a
+ * text that is written back does not pin what the preset says today. Lines that are not the preset's word for word stay byte for byte. */
 void config_own_rules(const struct config *c, const struct config_workspace *w, struct slice rules, struct buf *out);
 
 /* `text` with the inside of `workspace NAME { rules { … } }` replaced by `rules` (one a line, indented here), everything else byte for byte as it was;

@@ -186,8 +186,8 @@ static void test_presets(void **state)
         expect_shown(c, "w", "allow web m.example path \"/v1\" POST  # agent x\ndeny web m.example  # agent x\nallow web a.example\ndefault deny\n");
         expect_shown(c, "y", "allow web m.example GET  # agent y\ndeny web m.example  # agent y\nallow web any\ndeny web s.example\nallow web s.example  # agent y\n"
                              "deny web { m.example, s.example }  # agent y\ndefault allow\n");
-        expect_own(c, "w", "\nallow web m.example path \"/v1\" POST\n  deny web m.example  # agent x\n# mine\nallow web b.example\ndefault deny\n", "# mine\nallow web b.example\ndefault deny\n");
-        expect_own(c, "w", "allow web b.example\ndeny web m.example  # agent x\nallow web c.example\n", "allow web b.example\ndeny web m.example  # agent x\nallow web c.example\n");
+        expect_own(c, "w", "\nallow web m.example path \"/v1\" POST\n  deny web m.example  # agent x\n# mine\nallow web b.example\ndefault deny\n", "\n# mine\nallow web b.example\ndefault deny\n");
+        expect_own(c, "w", "allow web b.example\ndeny web m.example  # agent x\nallow web c.example\n", "allow web b.example\nallow web c.example\n");
         expect_own(c, "w", "deny web m.example # agent z\ndeny web n.example  # agent x\n", "deny web m.example # agent z\ndeny web n.example  # agent x\n"); /* not the preset's */
         expect_own(c, "w", "deny web m.example\n", "");
         expect_own(c, "w", "deny web m.example  # agent x\ndefault allow", "default allow");
