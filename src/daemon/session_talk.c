@@ -407,7 +407,6 @@ static void thawed(struct session *s, bool ok)
                 reply_error(ws->daemon, &s->freeze_waits, REQUEST_E_HOST, "the guest could not be continued");
                 return;
         }
-        s->trips = 0;
         workspace_state(ws, WS_RUNNING, "thawed by request");
         reply_done(ws->daemon, &s->freeze_waits);
 }
@@ -579,6 +578,7 @@ void session_continue(struct session *s, struct reply reply)
 {
         s->freeze_waits = reply;
         s->thaw_after_change = true;
+        s->trips = 0; /* from here on a trip is one that nobody has decided about */
         s->ws->generation++;
         session_policy(s->ws, (struct reply){ 0 }, "a person decided to continue");
 }

@@ -101,6 +101,8 @@ def launch():
             a.close(), b.close()
             say({"op": "exec-end", "id": msg["id"], "status": 0})
         elif op in ("freeze", "thaw"):
+            if op == "thaw" and "late-thaw" in mode:
+                continue
             say({"op": op, "ok": "stiff" not in mode})
             if op == "freeze" and "telling" in mode:
                 say({"op": "processes", "list": ["7 1 0 sh -c evil", "8 7 0 \x1b[2Jcurl"]})
