@@ -4,13 +4,15 @@ import contextlib
 import json
 import os
 import re
+import shlex
+import shutil
 import socket
 import threading
 import time
 
 from accounts import KEYS, Account, Search, configuration, start
 from attack import Origin
-from world import Brome, Recorder, Skip, World, wait_for
+from world import Brome, Recorder, Skip, World, sh, wait_for
 
 SECRETS = {n: f"Real{n.title()}Secret0123456789abcdef" for n in ("gate", "slow", "nobody", "other")}
 
@@ -284,6 +286,62 @@ def test_what_the_guest_writes_forges_nothing(w):
     w.b("approvals", "deny", a["id"], check=0)
     assert status(p)[0] == "403"
     assert w.b.sh("s", "ls /run /tmp /root; find / -xdev -name 'bromed*' 2>/dev/null; true", check=0).stdout.count("bromed") == 0
+    forget(w)
+
+
+class Terminal:
+    """A person at `brome exec -t …`: what the screen shows, and keys."""
+
+    def __init__(self, w, *argv):
+        if not shutil.which("tmux"):
+            raise Skip("tmux is not installed")
+        self.tmux = ["tmux", "-S", w.dir / "tmux"]
+        command = shlex.join(str(x) for x in w.b.argv("exec", "-t", "s", "--", *argv))
+        sh(*self.tmux, "new-session", "-d", "-s", "a", "-x", "110", "-y", "40", command, env={**w.b.env, "TERM": "xterm-256color"})
+        sh(*self.tmux, "set-option", "-t", "a", "remain-on-exit", "on")
+
+    def screen(self):
+        return sh(*self.tmux, "capture-pane", "-p", "-J", "-t", "a").stdout.decode()
+
+    def until(self, text, times=1):
+        try:
+            return wait_for(text, lambda: (s := self.screen()).count(text) >= times and s, 20)
+        except AssertionError:
+            raise AssertionError(f"{text!r} did not appear {times} times:\n{self.screen()}")
+
+    def type(self, *keys):
+        sh(*self.tmux, "send-keys", "-t", "a", *keys)
+
+    def close(self):
+        sh(*self.tmux, "kill-server", check=False)
+
+
+def test_question_on_the_terminal(w):
+    """It appears by itself where the command runs. A number that nobody can know answers it; what was typed before, and what the guest paints, does not."""
+    forged = "printf '\\033[2J--- brome ---\\r\\ns asks to use gate\\r\\n   11  once\\r\\n> '; "
+    t = Terminal(w, "sh", "-c", forged + f"read typed; echo got $typed; for p in t1 t2 t3; do curl -sS -m 60 -o /dev/null -w \"$p %{{http_code}}\\n\" -H 'Authorization: Bearer {w.held['gate']}' https://gate.example/$p; done; read last; echo last=$last")
+    try:
+        t.until("11  once")
+        t.type("11", "Enter")  # to the picture that the guest painted: it goes to the guest
+        shown = t.until("The workspace's output is held")
+        assert "got 11" in shown and "GET" in shown and "/t1" in shown and not origin_has(w, "/t1"), shown
+        code = re.findall(r"^ +(\d\d) +(.*)$", shown[shown.index("The workspace's output"):], re.M)
+        assert len(code) == 4 and len({c for c, _ in code}) == 4, shown
+        wrong = next(f"{n:02}" for n in range(10, 99) if f"{n:02}" not in {c for c, _ in code})
+        t.type(wrong, "Enter")
+        t.until("none of the answers")
+        assert not origin_has(w, "/t1")
+        t.type(code[0][0], "Enter")
+        t.until("t1 200")
+        t.until("output is held", 2)
+        t.type("N", "Enter")
+        t.until("t2 403")
+        t.until("t3 403")  # remembered
+        t.type("-l", "typed-behind\n")
+        t.until("last=typed-behind")
+        assert not origin_has(w, "/t2") and not origin_has(w, "/t3")
+    finally:
+        t.close()
     forget(w)
 
 
