@@ -68,6 +68,8 @@ GEMINI_PATHS = re.compile(r"/v1beta/models/[^/:]+:(generateContent|countTokens|s
 
 
 TOKEN = "sk-ant-oat01-" + "dummy-" * 15
+# Whatever a workspace with an agent says itself, first and last.
+OPEN = "\nworkspace open { agent claude; credential claude; rules { allow web any; default allow } }" if KEYS == "brome" else ""
 
 
 def make_world():
@@ -75,7 +77,7 @@ def make_world():
     w.models = Models(w, *ORIGIN, COMMAND)
     w.pins = "\n".join(f'host {h} {{ address {ORIGIN[0]} port {ORIGIN[1]}; ca file "{w.dir}/ca.pem" }}' for h in sorted({h for a in AGENTS.values() for h in a.hosts}))
     w.b = with_tools(Brome(w, w.pins + "\n" + "\n".join(a.workspace(w) for a in AGENTS.values()) + "\n" +
-                           AGENTS["claude"].workspace(w, name="claude-token", key=TOKEN, more="as env CLAUDE_CODE_OAUTH_TOKEN")))
+                           AGENTS["claude"].workspace(w, name="claude-token", key=TOKEN, more="as env CLAUDE_CODE_OAUTH_TOKEN") + OPEN))
     return w
 
 
@@ -340,6 +342,32 @@ def test_nothing_but_inference(w):
             codes = w.b.sh(name, lines, check=0).stdout.split()
             assert len(codes) == len(requests) and all(c in ("400", "403") for c in codes), list(zip(codes, requests))
         assert not w.models.seen(), w.models.seen()
+
+
+def test_open_rules(w):
+    """`allow web any`, in the configuration or set live, opens no file and no batch of the model's host to the account; what is shown says whose a rule is."""
+    if KEYS != "brome":
+        raise Skip("what the gate does with a preset")
+    w.b("workspace", "start", "open", check=0)
+    w.models.forget()
+
+    def refused():
+        for r in ("v1/files", "v1/messages/batches", "v1/messages?x=1"):
+            p = w.b.sh("open", f"curl -sS -m 20 -w '%{{http_code}}' -H \"x-api-key: $ANTHROPIC_API_KEY\" -d '{{}}' 'https://api.anthropic.com/{r}'", check=0)
+            assert p.stdout.endswith("403") and "to allow it" not in p.stdout, p.stdout
+        assert not w.models.seen(), w.models.seen()
+        p = w.b.sh("open", "curl -sS -m 20 -o /dev/null -w '%{http_code}' -H \"x-api-key: $ANTHROPIC_API_KEY\" -d '{\"messages\":[]}' 'https://api.anthropic.com/v1/messages?beta=true'", check=0)
+        assert p.stdout == "200" and [r.keys() for r in w.models.seen()] == [{"x-api-key": AGENTS["claude"].key}], (p.stdout, w.models.seen())
+        w.models.forget()
+    refused()
+    shown = w.b("rules", "show", "open", check=0).stdout
+    assert shown.count("# agent claude") == 3 and [r.get("agent") for r in w.b.json("rules", "show", "open")] == ["claude"] * 3 + [None] * 2, shown
+    for text in ("allow web api.anthropic.com\n", "allow web any\n" + re.sub(r"(?m)^ *\d+  ", "", shown), ""):
+        w.b.rules("open", text + "default allow\n" if "default" not in text else text)
+        refused()
+        assert "# agent claude" not in w.b.config.read_text() and w.b("rules", "show", "open", check=0).stdout.count("# agent claude") == 3
+    hits = w.b.json("rules", "show", "open")
+    assert [r["hits"] > 0 for r in hits] == [True, False, True, False], hits
 
 
 def test_presets(w):
