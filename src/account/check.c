@@ -85,12 +85,16 @@ static bool core_at(struct slice s, struct slice core)
         return true;
 }
 
+/* A text that is shorter than the core cannot hold it, however it is spelt. */
 static size_t count_core(struct slice s, struct slice core)
 {
+        uint8_t first = core.n ? ascii_lower(core.p[0]) : 0;
         size_t count = 0;
 
-        for (size_t i = 0; core.n && i < s.n; i++)
-                if (s.p[i] == '%' || ascii_lower(s.p[i]) == ascii_lower(core.p[0]))
+        if (!core.n || s.n < core.n)
+                return 0;
+        for (size_t i = 0; i <= s.n - core.n; i++)
+                if (s.p[i] == '%' || ascii_lower(s.p[i]) == first)
                         count += core_at(slice_skip(s, i), core);
         return count;
 }

@@ -133,6 +133,27 @@ static void test_foreign_names(void **state)
         assert_false(account_is_query(SLICE_LIT("keys")));
         assert_false(account_is_query(SLICE_LIT("monkey")));
         assert_false(account_is_query(SLICE_LIT("pageToken")));
+        assert_false(account_is_header(SLICE_EMPTY) || account_is_header(SLICE_LIT("y")) || account_is_header(SLICE_LIT("ey")) || account_is_header(SLICE_LIT("-ey")));
+        assert_true(account_is_query(SLICE_LIT("key")) && account_is_query(SLICE_LIT("Sig")) && account_is_header(SLICE_LIT("X.Api Key")));
+        assert_true(account_same_header(SLICE_LIT("x-api-key"), SLICE_LIT("X_API_Key")) && !account_same_header(SLICE_LIT("x-api-key"), SLICE_LIT("x-api-keys")));
+}
+
+/* Where in a text it stands, and how it is spelt there, changes nothing: at its very end, escaped in part, with less behind it than would hold another. */
+static void test_last_in_text(void **state)
+{
+        static const struct row rows[] = {
+                { "GET /", "X-A: @\r\n", ACCOUNT_WRONG_FIELD, NONE },
+                { "GET /", "X-A: b brm brm@\r\n", ACCOUNT_WRONG_FIELD, NONE },
+                { "GET /?a=%25%62%62@", "", ACCOUNT_WRONG_FIELD, NONE },
+                { "GET /@", "", ACCOUNT_WRONG_FIELD, NONE },
+                { "GET /", "X-A: @b\r\nX-B: b@\r\n", ACCOUNT_TWICE, NONE },
+        };
+        struct test_binding t;
+        struct account_use u;
+
+        test_bind(&t, ACCOUNT_BEARER, "api");
+        for (size_t i = 0; i < COUNT(rows); i++)
+                check_at(state, &t.b, &rows[i], &u);
 }
 
 #define HANDSHAKE "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: "
@@ -422,7 +443,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 ARENA_TEST(test_bearer),    ARENA_TEST(test_foreign_names), ARENA_TEST(test_protocols), ARENA_TEST(test_vendors), ARENA_TEST(test_basic),
-                ARENA_TEST(test_disguised), ARENA_TEST(test_declared),      ARENA_TEST(test_foreign_ok), ARENA_TEST(test_places), ARENA_TEST(test_no_placeholder), ARENA_TEST(test_attach),
+                ARENA_TEST(test_disguised), ARENA_TEST(test_declared),      ARENA_TEST(test_foreign_ok), ARENA_TEST(test_places), ARENA_TEST(test_no_placeholder),
+                ARENA_TEST(test_attach),    ARENA_TEST(test_last_in_text),
                 ARENA_TEST(test_anonymous), ARENA_TEST(test_leaks),
         };
         return cmocka_run_group_tests_name("account/check", tests, NULL, NULL);
