@@ -33,6 +33,7 @@ struct account {
         char placeholder[PLACEHOLDER_BYTES_MAX + 1]; /* what the mask puts in the secret's place */
         struct account_mask *mask;
         struct token tokens[REGISTRY_TOKENS_MAX];
+        size_t token_count; /* places that were ever taken: most accounts mint none, and are asked for each request */
         struct use uses[ACCOUNT_HOSTS_MAX];
         size_t use_count;
         struct event *tick;
@@ -107,7 +108,7 @@ static int mask_fill(const struct account *a, struct mask *m)
 {
         if (mask_add(m, slice_of(a->secret, a->secret_n), slice_str(a->placeholder)) < 0)
                 return -1;
-        for (size_t i = 0; i < REGISTRY_TOKENS_MAX; i++)
+        for (size_t i = 0; i < a->token_count; i++)
                 if (a->tokens[i].secret && mask_add(m, token_secret(&a->tokens[i]), slice_str(a->tokens[i].placeholder)) < 0)
                         return -1;
         return 0;
@@ -169,12 +170,14 @@ static struct token *token_place(struct account *a)
 {
         struct token *first = &a->tokens[0];
 
-        for (size_t i = 0; i < REGISTRY_TOKENS_MAX; i++) {
+        for (size_t i = 0; i < a->token_count; i++) {
                 if (!a->tokens[i].secret)
                         return &a->tokens[i];
                 if (a->tokens[i].until_ms < first->until_ms)
                         first = &a->tokens[i];
         }
+        if (a->token_count < REGISTRY_TOKENS_MAX)
+                return &a->tokens[a->token_count++];
         token_drop(first);
         return first;
 }
@@ -204,7 +207,7 @@ int account_keep(struct account *a, const struct minted *minted, size_t count)
 
 static const struct token *token_find(const struct account *a, struct slice placeholder)
 {
-        for (size_t i = 0; placeholder.n && i < REGISTRY_TOKENS_MAX; i++)
+        for (size_t i = 0; placeholder.n && i < a->token_count; i++)
                 if (a->tokens[i].secret && slice_is(placeholder, a->tokens[i].placeholder))
                         return &a->tokens[i];
         return NULL;
@@ -212,7 +215,7 @@ static const struct token *token_find(const struct account *a, struct slice plac
 
 struct slice account_minted_in(const struct account *a, const struct request *req)
 {
-        for (size_t i = 0; i < req->headers.n; i++) {
+        for (size_t i = 0; a->token_count && i < req->headers.n; i++) {
                 const struct header *h = &req->headers.at[i];
                 ptrdiff_t blank = slice_is(h->name, "authorization") ? slice_find(h->value, ' ') : -1;
                 const struct token *t = blank < 0 ? NULL : token_find(a, slice_skip(h->value, (size_t)blank + 1));
@@ -265,7 +268,7 @@ static void tell_uses(struct account *a)
 
 static bool token_is_good(const struct account *a, int64_t now_ms)
 {
-        for (size_t i = 0; i < REGISTRY_TOKENS_MAX; i++)
+        for (size_t i = 0; i < a->token_count; i++)
                 if (a->tokens[i].secret && a->tokens[i].until_ms > now_ms)
                         return true;
         return false;
