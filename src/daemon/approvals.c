@@ -298,28 +298,23 @@ static void answer(struct approvals *a, const struct use_kept *u, enum approval_
         a->calls->answer(a->ctx, u->door, u->id, answer, ttl_ms);
 }
 
-/* Answers those uses that `pick` takes; the others stay. The number of them. */
+/* Answers the uses of the first `below` requests; the others stay. The number of them. An answer may bring a door's end: those that stay are in the list before
+ * the first one goes out, so that a door that ends takes its uses out of it. */
 static size_t answer_uses(struct approvals *a, struct approval *ap, size_t below, enum approval_answer with, int64_t ttl_ms)
 {
-        size_t stay = 0, count = ap->use_count;
-        struct use_kept *uses = ap->uses;
-        size_t answered = 0;
+        struct use_kept *now = calloc(ap->use_count + 1, sizeof(*now));
+        size_t stay = 0, answered = 0;
 
-        /* The list is detached: a call may come back with a use that is withdrawn. */
-        ap->uses = NULL;
-        ap->use_count = ap->use_cap = 0;
-        for (size_t i = 0; i < count; i++) {
-                if (uses[i].request >= below) {
-                        uses[stay++] = uses[i];
-                        continue;
-                }
-                answer(a, &uses[i], with, ttl_ms);
-                answered++;
-        }
-        free(ap->uses);
-        ap->uses = uses;
+        MUST(now);
+        for (size_t i = 0; i < ap->use_count; i++)
+                if (ap->uses[i].request >= below)
+                        ap->uses[stay++] = ap->uses[i];
+                else
+                        now[answered++] = ap->uses[i];
         ap->use_count = stay;
-        ap->use_cap = count;
+        for (size_t i = 0; i < answered; i++)
+                answer(a, &now[i], with, ttl_ms);
+        free(now);
         return answered;
 }
 

@@ -13,6 +13,7 @@
 
 static char out[65536];
 static bool journal_full;
+static struct approvals *ends_in; /* the door ends as it is told of an answer */
 
 static void put(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static void put(const char *fmt, ...)
@@ -30,7 +31,8 @@ static void put(const char *fmt, ...)
 static void on_answer(void *ctx, void *door, uint64_t id, enum approval_answer a, int64_t ttl)
 {
         (void)ctx;
-        (void)door;
+        if (ends_in)
+                approvals_door_gone(ends_in, door);
         if (a == APPROVAL_ALLOW)
                 put("%llu:allow[%lld]", (unsigned long long)id, (long long)ttl);
         else
@@ -331,6 +333,29 @@ static void thousand(void **state)
         approvals_free(a);
 }
 
+/* Nothing of a door is kept that ended while it was answered: its memory goes. */
+static void door_ends(void **state)
+{
+        struct approvals *a = approvals_new(&calls, NULL);
+        struct row first = use_row(1, "/a"), second = use_row(2, "/b"), third = use_row(3, "/c");
+        size_t released = 0;
+
+        (void)state;
+        now = 1000;
+        step(a, &first);
+        step(a, &second);
+        step(a, &third);
+        ends_in = a;
+        out[0] = 0;
+        assert_int_equal(approvals_allow(a, 1, APPROVAL_ONCE, 1, now, &released), 0);
+        ends_in = NULL;
+        assert_int_equal(released, 1);
+        assert_string_equal(out, "R+ -1 once 1:allow[0]");
+        assert_int_equal(approvals_uses(a), 0);
+        assert_int_equal(approvals_count(a), 0);
+        approvals_free(a);
+}
+
 /* `once` with more distinct requests than are kept: who was never shown is not let through. */
 static void many_distinct(void **state)
 {
@@ -397,6 +422,7 @@ int main(void)
                 cmocka_unit_test(once),    cmocka_unit_test(shown),    cmocka_unit_test(gave_up),       cmocka_unit_test(times),
                 cmocka_unit_test(denied),  cmocka_unit_test(expired),  cmocka_unit_test(nobody),        cmocka_unit_test(unrecorded),
                 cmocka_unit_test(thousand), cmocka_unit_test(many_distinct), cmocka_unit_test(listing_fits),
+                cmocka_unit_test(door_ends),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
