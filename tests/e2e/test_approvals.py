@@ -158,7 +158,8 @@ def test_giving_up_is_no_denial(w):
         assert p.returncode == 28
         # The question stays: a yes is good for who comes again.
         wait_for("nobody waits", lambda: [x["waiting"] for x in listed(w, "waiting")] == [0], 20)
-        assert not listed(w, "denial") and not origin_has(w, "/impatient" + version)
+        assert not listed(w, "denial"), listed(w, "denial")
+        assert not origin_has(w, "/impatient" + version), [x for x in w.origin.everything().split(b"\r\n") if b"impatient" in x]
         w.b("approvals", "allow", listed(w, "waiting")[0]["id"], check=0)
         assert status(curl(w, "impatient" + version))[0] == "200"
     p = curl(w, "patient")
