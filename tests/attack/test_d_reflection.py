@@ -5,7 +5,9 @@ import contextlib
 import gzip
 import hashlib
 import json
+import os
 import re
+import signal
 import subprocess
 import threading
 import urllib.parse
@@ -14,10 +16,11 @@ import zlib
 import search
 from accounts import KEYS, Account, Search, alerts, configuration, deflated, start, state, tool
 from attack import Origin, check, guest
-from services import Front
+from services import Front, basic
 from world import Brome, Recorder, Skip, World, wait_for
 
 SECRET = "Real+Echo/Secret?0123456789~xyz"  # each encoding has something to encode
+PAIR, SILENT = "RealPair:Secret/0123456789", "RealSilentSecret?0123456789"
 LOOSE, KEY, ATTACHED = "RealLooseSecret0123456789abcd", "RealHeaderKey0123456789abcdef", "RealAttachedSecret0123456789ab"
 
 
@@ -33,12 +36,14 @@ def make_world():
     w.alike = Origin("203.0.113.30", 443, tls=w.server_tls("evilecho.example", "echo.example.evil.example", "sub.echo.example", "xn--cho-9la.example", "203.0.113.30"))
     w.front = Front(w)
     w.front.site("h2.example", 'location / { add_header X-Echo $http_authorization always; return 200 "you are $http_authorization\\n"; }')
+    for name in ("basic.example", "attach.example"):
+        w.front.site(name, 'location / { add_header X-Echo $http_authorization always; return 200 "you are $http_authorization\\n"; } location /wrong { return 401 "no $http_authorization\\n"; }')
     w.front.start()
-    w.accounts = [Account(w, "echo", "bearer", SECRET, "echo.example", "field websocket"), Account(w, "loose", "bearer", LOOSE, "loose.example", "foreign ok"),
+    w.accounts = [Account(w, "pair", "basic", PAIR, "basic.example", user="deploy"), Account(w, "silent", "basic", SILENT, "attach.example", "attach", user="robot"),Account(w, "echo", "bearer", SECRET, "echo.example", "field websocket"), Account(w, "loose", "bearer", LOOSE, "loose.example", "foreign ok"),
                   Account(w, "key", "header", KEY, "key.example", 'header "X-Search-Key"'), Account(w, "attached", "bearer", ATTACHED, "attached.example", "attach"),
                   Account(w, "two", "bearer", "RealH2Secret0123456789abcdefgh", "h2.example")]
     rules = """allow web echo.example:80,443,8443
-        allow web { loose.example, key.example, attached.example, h2.example, open.example, evilecho.example, echo.example.evil.example, sub.echo.example, xn--cho-9la.example }
+        allow web { basic.example, attach.example, loose.example, key.example, attached.example, h2.example, open.example, evilecho.example, echo.example.evil.example, sub.echo.example, xn--cho-9la.example }
         allow web 203.0.113.30
         allow web anon.example anonymous"""
     w.b = Brome(w, configuration(w.accounts, "s", rules))
@@ -197,6 +202,46 @@ def test_echo_over_h2(w):
         p, raw, data = fetch(w, "x", version, host="h2.example", held=w.held["two"])
         assert p.returncode == 0 and data.count(w.held["two"].encode()) == 2 and (KEYS == "guest" or b"RealH2" not in data), data
     assert {r["authorization"] for r in w.front.some(host="h2.example")} == {"Bearer RealH2Secret0123456789abcdefgh"}
+
+
+def test_echo_of_basic_and_of_what_is_attached(w):
+    """The pair comes back as the pair that the guest knows; what was attached comes back as nothing that is of use."""
+    need_brome()
+    sent = basic("deploy", w.held["pair"])
+    for path in ("x", "wrong"):
+        for version in ("--http1.1", "--http2"):
+            p = w.b("exec", "-T", "s", "--", "curl", "-sSi", "-m", "20", version, "-u", f"deploy:{w.held['pair']}", f"https://basic.example/{path}", text=False)
+            assert p.returncode == 0 and not unmasked(p.stdout, PAIR) and basic("deploy", PAIR).encode() not in p.stdout, p.stdout
+            back = re.search(rb"(?:are|no) Basic (\S+)", p.stdout)
+            assert back and base64.b64decode(back[1] + b"=="), (p.stdout, sent)  # masked at the same length: it still decodes
+            p = w.b("exec", "-T", "s", "--", "curl", "-sSi", "-m", "20", version, "-u", "some:body", f"https://attach.example/{path}", text=False)
+            assert p.returncode == 0 and b"Basic " in p.stdout and not unmasked(p.stdout, SILENT) and basic("robot", SILENT).encode() not in p.stdout, p.stdout
+    assert {r["authorization"] for r in w.front.some(host="basic.example")} == {basic("deploy", PAIR)}
+    assert {r["authorization"] for r in w.front.some(host="attach.example")} == {basic("robot", SILENT)}
+    looks = Search(w.b, w.held["pair"], PAIR, SILENT)
+    looks()
+    looks.check()
+
+
+def test_door_that_dies(w):
+    """A killed door of an account takes its exchange with it; the next use has a new one."""
+    need_brome()
+    assert fetch(w, "body")[0].returncode == 0
+    w.go.clear()
+    w.went.clear()
+    p = w.b.popen("exec", "-T", "s", "--", "curl", "-sSN", "-m", "60", "-H", f"Authorization: Bearer {w.held['echo']}", "https://echo.example/events")
+    assert p.stdout.readline().startswith(b"data:")
+    holders = [pid for pid in w.b.pids("brome-outer") if search.in_memory(pid, SECRET)]
+    assert len(holders) == 1, holders  # the control of every search that finds nothing: the one process that has it
+    os.kill(holders[0], signal.SIGKILL)
+    p.communicate(timeout=30)
+    assert p.returncode != 0, "the stream ended as if whole"
+    w.go.set()
+
+    def again():
+        return b" 200" in fetch(w, "body")[1].split(b"\r\n")[0]
+    wait_for("a new door", again, 20)
+    assert state(w.b) == "running" and holders[0] not in w.b.pids("brome-outer")
 
 
 def test_events_and_memory(w):
