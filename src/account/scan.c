@@ -629,11 +629,15 @@ void scan_again(struct scan *s, size_t at)
         }
 }
 
+/* Most texts are short, and nothing in them looks like a marker: a stream is only begun for one that has something. */
 bool scan_text(const struct token_set *set, struct slice text, struct scan_hit *hit)
 {
+        struct find_walk walk = find_begin(&set->find, text);
         struct scan s;
         bool found;
 
+        if (find_next(&walk, 0) + FIND_SHAPE_BYTES > text.n) /* positions behind that are too near the end for a marker */
+                return false;
         scan_begin(&s, set);
         scan_step(&s, text, true, &found, hit);
         return found;
