@@ -79,7 +79,7 @@ static struct slice minted_find(const struct account *a, struct slice placeholde
 
 struct slice accounts_minted_in(const struct account *a, const struct request *req)
 {
-        for (size_t i = 0; i < req->headers.n; i++) {
+        for (size_t i = 0; a->minted_count && i < req->headers.n; i++) {
                 const struct header *h = &req->headers.at[i];
                 ptrdiff_t blank = slice_is(h->name, "authorization") ? slice_find(h->value, ' ') : -1;
                 struct slice found = blank < 0 ? SLICE_EMPTY : minted_find(a, slice_skip(h->value, (size_t)blank + 1));

@@ -227,16 +227,38 @@ static void look_at_rest(struct look *l, const struct headers *came)
         }
 }
 
-static void put_headers(struct buf *b, const struct headers *headers)
+static size_t room_of(const struct headers *headers)
 {
-        static const uint8_t zero;
+        size_t n = 0;
+
+        for (size_t i = 0; i < headers->n; i++)
+                n += headers->at[i].name.n + headers->at[i].value.n + 2;
+        return n;
+}
+
+static uint8_t *put(uint8_t *at, struct slice s)
+{
+        if (s.n)
+                memcpy(at, s.p, s.n);
+        at[s.n] = 0;
+        return at + s.n + 1;
+}
+
+/* `but`: what was put before, mostly in the same order. A value that is one of those, not merely like it, is not put again. */
+static uint8_t *put_headers(uint8_t *at, const struct headers *headers, const struct headers *but)
+{
+        size_t next = 0;
 
         for (size_t i = 0; i < headers->n; i++) {
-                buf_add_slice(b, headers->at[i].name);
-                buf_add(b, &zero, 1);
-                buf_add_slice(b, headers->at[i].value);
-                buf_add(b, &zero, 1);
+                struct slice value = headers->at[i].value;
+
+                at = put(at, headers->at[i].name);
+                if (next < but->n && value.p == but->at[next].value.p && value.n == but->at[next].value.n)
+                        next++;
+                else
+                        at = put(at, value);
         }
+        return at;
 }
 
 /* One look over the whole head, which nearly always finds nothing: its parts one behind the other, a zero byte between them, which is part of no spelling. Each part by itself is
@@ -244,20 +266,26 @@ static void put_headers(struct buf *b, const struct headers *headers)
 static bool head_has_any(const struct exchange *x)
 {
         static struct buf text; /* kept: one for each request costs more than the look */
-        static const uint8_t zero;
         const struct request *r = x->req;
         struct slice parts[] = { r->method, r->target.path, r->target.query, r->protocol };
+        size_t room = room_of(&r->headers) + room_of(&x->came);
         struct scan_hit hit;
+        uint8_t *begin, *at;
 
+        if (headers_find(&r->headers, "authorization") || headers_find(&x->came, "proxy-authorization"))
+                return true;
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+                room += parts[i].n + 1;
         buf_clear(&text);
-        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-                buf_add_slice(&text, parts[i]);
-                buf_add(&text, &zero, 1);
-        }
-        put_headers(&text, &r->headers);
-        put_headers(&text, &x->came);
-        return text.failed || headers_find(&r->headers, "authorization") || headers_find(&x->came, "proxy-authorization") ||
-               scan_text(x->door->tokens, buf_slice(&text), &hit);
+        begin = at = buf_reserve(&text, room);
+        if (!begin)
+                return true;
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+                at = put(at, parts[i]);
+        at = put_headers(at, &r->headers, &(struct headers){ 0 });
+        at = put_headers(at, &x->came, &r->headers);
+        MUST((size_t)(at - begin) <= room);
+        return scan_text(x->door->tokens, slice_of(begin, (size_t)(at - begin)), &hit);
 }
 
 static struct look look_begin(struct exchange *x)
