@@ -128,16 +128,35 @@ static uint8_t ends_like(struct slice name)
         return name.n < END_BYTES ? 0 : ends.first[end_of(name)];
 }
 
+static bool ends_in(struct slice name, const struct row *r)
+{
+        if (r->n > name.n)
+                return false;
+        for (size_t i = 1; i <= r->n; i++)
+                if (fold(name.p[name.n - i]) != r->name[r->n - i])
+                        return false;
+        return true;
+}
+
 static bool listed(struct slice folded, unsigned where)
 {
         for (uint8_t i = ends_like(folded); i; i = ends.next[i - 1]) {
                 const struct row *r = &rows[i - 1];
 
-                if (r->n > folded.n || !(r->where & where) || memcmp(folded.p + folded.n - r->n, r->name, r->n) != 0)
+                if (!(r->where & where) || !ends_in(folded, r))
                         continue;
                 if (r->n == folded.n || (r->where & ENDING && !names_no_account(folded, r)))
                         return true;
         }
+        return false;
+}
+
+/* Before a name is folded: does it end in any row? */
+static bool like_any(struct slice name)
+{
+        for (uint8_t i = ends_like(name); i; i = ends.next[i - 1])
+                if (ends_in(name, &rows[i - 1]))
+                        return true;
         return false;
 }
 
@@ -196,7 +215,7 @@ bool account_is_header(struct slice name)
 {
         struct folded f;
 
-        if (!ends_like(name))
+        if (!like_any(name))
                 return false;
         fold_header(&f, name);
         return listed(text_of(&f), AT_HEADER);
