@@ -116,6 +116,24 @@ void decide_request(struct exchange *x)
         hit(x->door, x->verdict.rule);
 }
 
+void decide_via(const struct exchange *x, struct policy_via *via)
+{
+        struct policy_request_query q = request_query(x, x->req->target.path);
+        struct policy_verdict v;
+
+        *via = (struct policy_via){ .found = false };
+        q.method = SLICE_LIT("GET");
+        q.query = SLICE_EMPTY;
+        q.has_query = q.has_body = q.override_header = false;
+        q.body_bytes = 0;
+        q.upgrade = UPGRADE_NONE;
+        if (door_refuses(x->door, &v))
+                return;
+        policy_request(x->door->policy, &q, &v);
+        if (v.allow)
+                *via = v.via;
+}
+
 /* Does the flow's action still pass bytes of this kind unseen? */
 static bool splice_fits(const struct exchange *x, struct policy_verdict *v)
 {

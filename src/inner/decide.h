@@ -12,6 +12,8 @@ void decide_opaque(struct door *d, const struct authority *to, struct policy_ver
 bool decide_name(struct door *d, struct slice name, enum reason *reason);
 /* x->req, which is canonical and agrees with its flow. Fills x->verdict; counts the hit. */
 void decide_request(struct exchange *x);
+/* Where a request for its path goes by the rules, if one may be made there at all: a refused one was on its way there as well. Counts nothing. */
+void decide_via(const struct exchange *x, struct policy_via *via);
 
 /* After a policy change: is it still allowed by the door's policy? Fills *v; counts nothing. */
 bool decide_again_flow(struct door *d, const struct authority *to, enum flow_proto proto, struct policy_verdict *v);

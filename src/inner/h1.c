@@ -14,6 +14,7 @@
 #include "inner/events.h"
 #include "inner/flow.h"
 #include "inner/outbox.h"
+#include "inner/tripwire.h"
 #include "inner/vet.h"
 #include "inner/ws.h"
 #include "wire/body.h"
@@ -99,20 +100,22 @@ static void refuse(struct h1 *h, const struct refusal *r)
         finish(h);
 }
 
-static void refuse_wire(struct h1 *h, enum wire_reason why)
-{
-        struct refusal r = refusal_of_wire(why);
-
-        h->close = true;
-        refuse(h, &r);
-}
-
 static void refuse_reason(struct h1 *h, enum reason reason)
 {
         struct refusal r = refusal_of(reason);
 
         h->x->reason = reason;
         refuse(h, &r);
+}
+
+/* A head of which only the bytes are there. */
+static void refuse_unread(struct h1 *h, const struct refusal *r, struct slice head)
+{
+        h->close = true;
+        if (tripwire_unread(h->x, NULL, head) != REASON_NONE)
+                refuse_reason(h, REASON_TRIPWIRE);
+        else
+                refuse(h, r);
 }
 
 /* --- from the link --- */
@@ -271,7 +274,8 @@ static void forward(struct h1 *h)
         }
 }
 
-static void got_head(struct h1 *h, const struct h1_head *head)
+/* raw: its bytes. */
+static void got_head(struct h1 *h, const struct h1_head *head, struct slice raw)
 {
         struct exchange *x = h->x;
         struct request_flow flow = { .scheme = h->f->tls ? SCHEME_HTTPS : SCHEME_HTTP, .to = &h->f->to, .to_n = 1,
@@ -282,7 +286,8 @@ static void got_head(struct h1 *h, const struct h1_head *head)
 
         h->deadline_ms = 0;
         if (why != WIRE_OK) {
-                refuse_wire(h, why);
+                struct refusal r = refusal_of_wire(why);
+                refuse_unread(h, &r, raw);
                 return;
         }
         x->req = req;
@@ -292,9 +297,9 @@ static void got_head(struct h1 *h, const struct h1_head *head)
         set_state(h, req->body == BODY_NONE ? H1_WAIT : H1_BODY);
         decide_request(x);
         if (!x->verdict.allow)
-                refuse_reason(h, x->verdict.reason);
+                refuse_reason(h, tripwire_refused(x, x->verdict.reason));
         else if (req->upgrade != WIRE_UPGRADE_NONE && req->upgrade != WIRE_UPGRADE_WEBSOCKET)
-                refuse_reason(h, REASON_UPGRADE_NOT_ALLOWED);
+                refuse_reason(h, tripwire_refused(x, REASON_UPGRADE_NOT_ALLOWED));
         else if ((reason = vet_request(x)) != REASON_NONE)
                 refuse_reason(h, reason);
         else
@@ -306,6 +311,8 @@ static bool step_head(struct h1 *h, struct slice *in)
 {
         struct h1_head head;
         enum wire_reason why = WIRE_OK;
+        struct refusal bad;
+        struct slice raw;
         size_t used = 0;
 
         if (!h->x && (buf_len(&h->f->conn.out) >= CONN_OUT_HIGH_BYTES || outbox_stalled(h->f->door->outbox) || begin(h) < 0))
@@ -314,13 +321,15 @@ static bool step_head(struct h1 *h, struct slice *in)
         case WIRE_MORE:
                 return false;
         case WIRE_BAD:
-                refuse_wire(h, why);
+                bad = refusal_of_wire(why);
+                refuse_unread(h, &bad, *in);
                 return h->f->state != FLOW_DEAD;
         case WIRE_DONE:
                 break;
         }
+        raw = slice_first(*in, used);
         *in = slice_skip(*in, used);
-        got_head(h, &head);
+        got_head(h, &head, raw);
         return h->f->state != FLOW_DEAD;
 }
 
@@ -471,8 +480,9 @@ static void h1_tick(struct flow *f, int64_t now_ms)
         if (!h->deadline_ms || now_ms < h->deadline_ms)
                 return;
         if (h->state == H1_HEAD && h->x) {
-                h->close = true;
-                refuse_reason(h, REASON_CLASSIFY_TIMEOUT);
+                struct refusal late = refusal_of(REASON_CLASSIFY_TIMEOUT);
+                h->x->reason = REASON_CLASSIFY_TIMEOUT;
+                refuse_unread(h, &late, buf_slice(&f->conn.in));
         } else {
                 flow_close(f, false);
         }

@@ -11,6 +11,7 @@
 #include "inner/flow.h"
 #include "inner/hold.h"
 #include "inner/outbox.h"
+#include "inner/tripwire.h"
 #include "inner/vet.h"
 #include "inner/ws.h"
 #include "link/session.h"
@@ -326,7 +327,10 @@ static void got_request(struct h2_stream *s, bool end_stream)
                 why = request_from_h2(&x->arena, &block, end_stream, &flow, req);
         if (why != WIRE_OK) {
                 struct refusal r = refusal_of_wire(why);
-                refuse(s, &r);
+                if (tripwire_unread(x, &block, SLICE_EMPTY) != REASON_NONE)
+                        refuse_reason(s, REASON_TRIPWIRE);
+                else
+                        refuse(s, &r);
                 return;
         }
         x->req = req;
@@ -334,9 +338,9 @@ static void got_request(struct h2_stream *s, bool end_stream)
         x->to = req->authority;
         decide_request(x);
         if (!x->verdict.allow)
-                refuse_reason(s, x->verdict.reason);
+                refuse_reason(s, tripwire_refused(x, x->verdict.reason));
         else if (req->upgrade != WIRE_UPGRADE_NONE && req->upgrade != WIRE_UPGRADE_WEBSOCKET)
-                refuse_reason(s, REASON_UPGRADE_NOT_ALLOWED);
+                refuse_reason(s, tripwire_refused(x, REASON_UPGRADE_NOT_ALLOWED));
         else if ((reason = vet_request(x)) != REASON_NONE)
                 refuse_reason(s, reason);
         else
@@ -455,7 +459,9 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
         if (!s)
                 return 0;
         if (s->x && !s->judged) { /* nghttp2 refused the head itself */
-                struct refusal r = refusal_of(REASON_FRAMING);
+                struct headers block = fields_block(&s->block);
+                enum reason reason = tripwire_unread(s->x, &block, SLICE_EMPTY) != REASON_NONE ? REASON_TRIPWIRE : REASON_FRAMING;
+                struct refusal r = refusal_of(reason);
                 events_request(s->x, &r);
         }
         let_go(s);

@@ -4,6 +4,7 @@
 #include "base/esc.h"
 #include "base/log.h"
 #include "inner/control.h"
+#include "inner/decide.h"
 #include "inner/events.h"
 #include "journal/redact.h"
 
@@ -293,28 +294,74 @@ static struct look look_begin(struct exchange *x)
         return (struct look){ .x = x, .s = { .to = &x->to, .via = x->req ? &x->verdict.via : NULL, .req = x->req, .flow = x->id } };
 }
 
+static void look_at_head(struct look *l)
+{
+        struct exchange *x = l->x;
+        const struct request *r = x->req;
+
+        if (!x->door->tokens)
+                return;
+        if (tripwire_name(x->door, x->to.name, x->to.port, x->id, "sni")) {
+                l->reason = REASON_TRIPWIRE;
+                return;
+        }
+        if (!head_has_any(x))
+                return;
+        l->own += look_at(l, "header", SLICE_LIT(":method"), r->method);
+        l->own += look_at(l, "path", SLICE_EMPTY, r->target.path);
+        l->own += look_at(l, "query", SLICE_EMPTY, r->target.query);
+        l->own += look_at(l, "header", SLICE_LIT("upgrade"), r->protocol);
+        look_at_headers(l, "header", &r->headers);
+        look_at_rest(l, &x->came);
+}
+
 enum reason tripwire_head(struct exchange *x, size_t *own, struct account **whose)
 {
         struct look l = look_begin(x);
-        const struct request *r = x->req;
 
-        *own = 0;
-        *whose = NULL;
-        if (!x->door->tokens)
-                return REASON_NONE;
-        if (tripwire_name(x->door, x->to.name, x->to.port, x->id, "sni"))
-                return REASON_TRIPWIRE;
-        if (!head_has_any(x))
-                return REASON_NONE;
-        l.own += look_at(&l, "header", SLICE_LIT(":method"), r->method);
-        l.own += look_at(&l, "path", SLICE_EMPTY, r->target.path);
-        l.own += look_at(&l, "query", SLICE_EMPTY, r->target.query);
-        l.own += look_at(&l, "header", SLICE_LIT("upgrade"), r->protocol);
-        look_at_headers(&l, "header", &r->headers);
-        look_at_rest(&l, &x->came);
+        look_at_head(&l);
         *own = l.own;
         *whose = l.whose;
         return l.reason;
+}
+
+/* What is at home in a refused head has nothing to do with the refusal. */
+static enum reason tripped(const struct look *l, enum reason otherwise)
+{
+        if (l->reason == REASON_NONE) {
+                l->x->whose = NULL;
+                return otherwise;
+        }
+        l->x->engine = tripwire_engine(l->reason);
+        return l->reason;
+}
+
+enum reason tripwire_refused(struct exchange *x, enum reason otherwise)
+{
+        struct look l = look_begin(x);
+        struct policy_via via = { .found = false };
+
+        if (x->door->refuse != REASON_NONE) /* nothing at all goes anywhere */
+                return otherwise;
+        if (!x->verdict.allow) {
+                decide_via(x, &via);
+                l.s.via = &via;
+        }
+        look_at_head(&l);
+        return tripped(&l, otherwise);
+}
+
+enum reason tripwire_unread(struct exchange *x, const struct headers *fields, struct slice bytes)
+{
+        struct look l = look_begin(x);
+
+        if (!x->door->tokens || x->door->refuse != REASON_NONE)
+                return REASON_NONE;
+        if (fields)
+                look_at_headers(&l, "header", fields);
+        if (l.reason == REASON_NONE)
+                (void)look_at(&l, "header", SLICE_EMPTY, bytes);
+        return tripped(&l, REASON_NONE);
 }
 
 enum reason tripwire_trailers(struct exchange *x, const struct headers *h)

@@ -26,6 +26,10 @@ void tripwire_turn_end(struct door *d);
 
 /* Every part of a request's head. *own: how often placeholders that are at home stand in it, and *whose one of them is. REASON_NONE or REASON_TRIPWIRE. */
 enum reason tripwire_head(struct exchange *x, size_t *own, struct account **whose);
+/* The same of one that is refused, for `otherwise`, which stays the reason where nothing in it is on its way elsewhere. */
+enum reason tripwire_refused(struct exchange *x, enum reason otherwise);
+/* Of one that nobody could read: the fields there are (or NULL), the bytes there are. REASON_NONE or REASON_TRIPWIRE. */
+enum reason tripwire_unread(struct exchange *x, const struct headers *fields, struct slice bytes);
 enum reason tripwire_trailers(struct exchange *x, const struct headers *h);
 /* A name that is asked for or greeted with; true: it has a placeholder in it, and the tripwire went off. `field`: "dns" or "sni". */
 bool tripwire_name(struct door *d, struct slice name, uint16_t port, uint64_t flow, const char *field);
