@@ -1,5 +1,5 @@
 """Clients in the guest's network namespace: what a workspace would run."""
-import socket, ssl
+import socket, ssl, struct
 
 
 class Client:
@@ -63,3 +63,65 @@ def closed(s):
         return s.recv(1) == b""
     except (ConnectionResetError, BrokenPipeError):
         return True
+
+
+# --- HTTP/2 frames by hand ---
+
+def h2_frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def hpack(*fields):
+    out = b""
+    for name, value in fields:
+        for part in ((b"\x00", name), (b"", value)):
+            text = part[1] if isinstance(part[1], bytes) else part[1].encode()
+            n = bytes([len(text)]) if len(text) < 127 else b"\x7f" + bytes([(len(text) - 127) % 128 | 128, (len(text) - 127) // 128])
+            out += part[0] + n + text
+    return out
+
+
+class H2:
+    def __init__(self, c, name="example.org"):
+        self.s = c.tls(name, alpn=["h2"])
+        assert self.s.selected_alpn_protocol() == "h2"
+        self.s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2_frame(4, 0, 0))
+        self.data = b""
+
+    def send(self, *frames):
+        try:
+            self.s.sendall(b"".join(frames))
+        except OSError:
+            pass
+
+    def frames(self):
+        """Frames until the connection ends or nothing came for a while."""
+        self.s.settimeout(3)
+        while True:
+            while len(self.data) >= 9 and len(self.data) >= 9 + int.from_bytes(self.data[:3], "big"):
+                n = int.from_bytes(self.data[:3], "big")
+                f, self.data = self.data[:9 + n], self.data[9 + n:]
+                yield f[3], f[4], int.from_bytes(f[5:9], "big"), f[9:]
+            try:
+                got = self.s.recv(65536)
+            except (TimeoutError, socket.timeout):
+                return
+            except OSError:
+                got = b""
+            if not got:
+                yield "closed", 0, 0, b""
+                return
+            self.data += got
+
+    def outcome(self, stream):
+        """"answer", "reset", "goaway" or "closed", whichever comes first for the stream."""
+        for kind, flags, sid, payload in self.frames():
+            if kind == 1 and sid == stream:
+                return "answer", payload
+            if kind == 3 and sid == stream:
+                return "reset", payload
+            if kind == 7:
+                return "goaway", payload
+            if kind == "closed":
+                return "closed", b""
+        return "hang", b""

@@ -7,11 +7,12 @@ import base64, gzip, os, queue, re, socket, struct, sys, threading, time, zlib
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
-from guest import Client, closed, read_all
+from guest import H2, Client, closed, h2_frame, hpack, read_all
 
 FORGE = "brm_abcdefghijklmnopqrstuvwxyz234567"
 OTHER = "brm_zyxwvutsrqponmlkjihgfedcba765432"
 MODEL = "sk-ant-api03-brm-" + "mnbvcxzlkjhgfdsapoiuytrewq" * 3 + "2345672345672"
+ROUTED = "brm_r3r3r3r3ssttuuvvwwxxyyzz22334455"
 BODY = "brm_k7k7k7k7aabbccddeeffgghhiijjkk22"
 def hub():
     """GitHub's shape: nothing between the marker and the random part, and a checksum."""
@@ -30,15 +31,19 @@ credential hub { kind github; for hub.example; placeholder "%s" }
 credential other { kind bearer; for other.example; placeholder "%s" }
 credential claude { kind anthropic; for api.model.example; placeholder "%s" }
 credential inbody { kind bearer; for body.example; field body; field websocket; placeholder "%s" }
+credential routed { kind bearer; for routed.corp.example; placeholder "%s" }
 credential mirror { kind bearer; for mirror.corp.example; attach }
 model { api.model.example }
 known { forge known.example }
-""" % (FORGE, HUB, OTHER, MODEL, BODY)
+""" % (FORGE, HUB, OTHER, MODEL, BODY, ROUTED)
 RULES = """allow web example.org
 allow web known.example
 allow web stream.example stream ok
 allow web anon.example anonymous
 allow web small.example body max 100K
+allow web part.example path "/ok/**" GET
+deny web api.forge.example path "/denied"
+allow web routed.example as npm via "https://routed.corp.example/npm/"
 allow web .forge.example
 allow web git.example as git
 allow web npm.example as npm
@@ -246,6 +251,58 @@ def trips_in_the_head(r, c):
         tripped(r, c, c.curl("http://example.org/clear", "-i", "-H", "x-mark: " + mark, "-H", "X-T: " + FORGE), mark, port=80)
 
 
+@test
+def trips_in_a_head_that_is_refused(r, c):
+    """Where it was going counts, not whether the rules would have let it."""
+    for v in BOTH:
+        for field, url, more in (("header x-t", "/no", ["-H", "X-T: " + FORGE]), ("path", "/" + FORGE, []), ("query", "/no?a=" + FORGE.encode().hex(), []),
+                                 ("header authorization", "/ok/x", ["-X", "PUT", "-H", "Authorization: Basic " + base64.b64encode(b"u:" + FORGE.encode()).decode()])):
+            mark = c.mark()
+            trip = tripped(r, c, c.curl("https://part.example" + url, "-i", v, "-H", "x-mark: " + mark, *more), mark, field=field, host="part.example", account="forge")
+            assert r.event(type="verdict", id=trip["flow"])["engine"] == "Tripwire"
+        # At home, and refused for another reason.
+        for url, more, reason in (("https://api.forge.example/denied", ["-H", "Authorization: Bearer " + FORGE], b"rule-deny"), ("https://part.example/no", [], b"default-deny"),
+                                  ("https://routed.example/left", ["-X", "PUT", "-H", "Authorization: Bearer " + ROUTED], b"profile")):
+            mark = c.mark()
+            p = c.curl(url, "-i", v, "-H", "x-mark: " + mark, *more)
+            assert b" 403" in p.stdout and reason in p.stdout, p
+            quiet(r, c, mark)
+
+
+@test
+def trips_in_a_head_that_nobody_could_read(r, c):
+    start, host = "GET /x HTTP/1.1\r\n", "Host: example.org\r\n"
+    for head in ("CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\nX-T: %s\r\n\r\n", "CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\nX-T: %s\r\n\r\n",
+                 start + "Host: other.example\r\nX-T: %s\r\n\r\n", start + "Host: api.forge.example\r\nAuthorization: Bearer %s\r\n\r\n",
+                 "POST /x HTTP/1.1\r\n" + host + "X-T: %s\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", start + host + "X-T: %s\r\nBad header: x\r\n\r\n",
+                 start + host + "X-T: %s\r\n folded\r\n\r\n", "GET /%s HTTP/3.0\r\n" + host + "\r\n", start + host + host + "Cookie: %s\r\n\r\n",
+                 "GET /a/%%zz%s HTTP/1.1\r\n" + host + "\r\n", "GET /x HTTP/1.1\r\n" + host + "Upgrade: h2c\r\nConnection: upgrade\r\nX-T: %s\r\n\r\n"):
+        for held in (FORGE, "a placeholder of nobody"):
+            s = c.tls("example.org")
+            s.sendall((head % held).encode())
+            data = read_all(s, 20) + read_all(s) if "h2c" not in head else s.recv(4096)
+            if held != FORGE:
+                assert b" 403 " not in data[:20] or b"tripwire" not in data, (head, data)
+                continue
+            assert b" 403 " in data and b"tripwire" in data, (head, data)
+            trip = decided(r, c)
+            assert trip["host"] == "example.org" and trip["account"] == "forge" and trip["field"].split()[0] in ("header", "path"), (head, trip)
+            assert r.event(type="verdict", reason="tripwire")["engine"] == "Tripwire"
+    quiet(r, c, FORGE)
+    for fields in ((("x-t", FORGE), ("X-Upper", "1")), (("x-t", FORGE), ("connection", "close")), (("host", "ro.example"), ("x-t", FORGE)), (("x-t", FORGE), ("a", b"b\r\nc"))):
+        h = H2(c)
+        h.send(h2_frame(1, 5, 1, hpack((":method", "GET"), (":scheme", "https"), (":path", "/h2"), (":authority", "example.org"), *fields)))
+        assert decided(r, c)["account"] == "forge", fields
+    for authority in ("example.org:443", "other.example:443"):
+        h = H2(c)
+        h.send(h2_frame(1, 4, 1, hpack((":method", "CONNECT"), (":authority", authority), ("x-t", FORGE))))
+        assert decided(r, c)["field"] == "header x-t"
+    h = H2(c)
+    h.send(h2_frame(1, 5, 1, hpack((":method", "GET"), (":scheme", "https"), (":path", "/h2"), (":authority", "other.example"), ("x-t", FORGE))))
+    assert decided(r, c)["host"] == "example.org"
+    quiet(r, c, FORGE)
+
+
 def coded(t):
     import brotli, zstandard
     text = b"some text " * 50 + t.encode() + b" and more" * 50
@@ -337,6 +394,47 @@ def chunk_and_trailer(r, c):
     s = h1_open(c, "example.org", ["/echo", "Transfer-Encoding: chunked", "x-mark: " + mark], b"2\r\nab\r\n0\r\nx-t: %s\r\n\r\n" % FORGE.encode())
     assert b" 403 " in read_all(s)
     assert decided(r, c)["field"] == "trailer x-t"
+    quiet(r, c, mark)
+
+
+@test
+def h2_trailers(r, c):
+    """Of a held body, of one behind its first MiB, of a stream: a placeholder in the trailers trips, and the request never ends for the origin."""
+    def begin(host, path):
+        h = H2(c, host)
+        h.send(h2_frame(1, 4, 1, hpack((":method", "POST"), (":scheme", "https"), (":path", path), (":authority", host), ("x-mark", mark))))
+        return h
+    for host, path, account in (("example.org", "/count", ""), ("api.forge.example", "/count", "forge")):
+        mark = c.mark()
+        h = begin(host, path)
+        h.send(h2_frame(0, 0, 1, b"body"), h2_frame(1, 5, 1, hpack(("x-t", "harmless"), ("x-sum", "1"))))
+        assert h.outcome(1)[0] == "answer"
+        assert mark.encode() in r.came(account) and b"harmless" in r.came(account)
+    for view, t in list(encodings(OTHER))[:6]:
+        for name, value in (("x-t", t), (OTHER, b"1")):
+            mark = c.mark()
+            h = begin("example.org", "/count")
+            h.send(h2_frame(0, 0, 1, b"body"), h2_frame(1, 5, 1, hpack(("x-sum", "1"), (name, value))))
+            kind, head = h.outcome(1)
+            assert kind in ("answer", "closed"), kind
+            trip = decided(r, c)
+            assert trip["field"] == ("trailer x-t" if name == "x-t" else "trailer name"), trip
+            assert trip["account"] == "other" and trip["host"] == "example.org", trip
+            quiet(r, c, mark)
+    mark = c.mark()
+    h = begin("stream.example", "/echo")
+    h.send(h2_frame(0, 0, 1, b"said"))
+    assert h.outcome(1)[0] == "answer"
+    h.send(h2_frame(1, 5, 1, hpack(("x-t", OTHER))))
+    assert decided(r, c)["field"] == "trailer x-t"
+    assert mark.encode() in r.came()
+    quiet(r, c, OTHER)
+    # At home, but nobody swaps it there.
+    mark = c.mark()
+    h = begin("api.forge.example", "/count")
+    h.send(h2_frame(0, 0, 1, b"body"), h2_frame(1, 5, 1, hpack(("x-t", FORGE))))
+    assert h.outcome(1)[0] == "answer"
+    assert r.event(type="verdict", host="api.forge.example", reason="wrong-field")["engine"] == "Credential"
     quiet(r, c, mark)
 
 
