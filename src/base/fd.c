@@ -68,7 +68,7 @@ int fd_read_all(int fd, struct buf *out, size_t limit_bytes, struct err *err)
         }
 }
 
-int fd_read_file(const char *path, struct buf *out, size_t limit_bytes, struct err *err)
+static int read_file(const char *path, struct buf *out, size_t limit_bytes, bool own, struct err *err)
 {
         int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc;
         struct stat st;
@@ -80,10 +80,17 @@ int fd_read_file(const char *path, struct buf *out, size_t limit_bytes, struct e
                 fd_close(&fd);
                 return err_set(err, "%s: not a regular file", path);
         }
+        if (own && ((st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & S_IWOTH))) {
+                fd_close(&fd);
+                return err_set(err, "%s: others could have written it: it must belong to you or root and not be writable by everyone (chmod o-w)", path);
+        }
         rc = fd_read_all(fd, out, limit_bytes, &why);
         fd_close(&fd);
         return rc < 0 ? err_set(err, "%s: %s", path, why.text) : 0;
 }
+
+int fd_read_file(const char *path, struct buf *out, size_t limit_bytes, struct err *err) { return read_file(path, out, limit_bytes, false, err); }
+int fd_read_own_file(const char *path, struct buf *out, size_t limit_bytes, struct err *err) { return read_file(path, out, limit_bytes, true, err); }
 
 int fd_write_all(int fd, const void *p, size_t n)
 {

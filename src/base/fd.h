@@ -16,6 +16,8 @@ int fd_memfd(const char *name, const void *p, size_t n) __attribute__((warn_unus
 int fd_read_all(int fd, struct buf *out, size_t limit_bytes, struct err *err) __attribute__((warn_unused_result));
 /* Opens and reads a regular file (O_NOFOLLOW is the caller's business). */
 int fd_read_file(const char *path, struct buf *out, size_t limit_bytes, struct err *err) __attribute__((warn_unused_result));
+/* The same of a file that only this user or root can have written; any other is refused. */
+int fd_read_own_file(const char *path, struct buf *out, size_t limit_bytes, struct err *err) __attribute__((warn_unused_result));
 /* Writes everything (blocking or not); 0 or -1 with errno. */
 int fd_write_all(int fd, const void *p, size_t n) __attribute__((warn_unused_result));
 /* Sends on a non-blocking socket what is queued, then head, then body, in one call; of head and body is queued what the socket did not take.
