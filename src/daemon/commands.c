@@ -12,6 +12,7 @@
 #include "daemon/rules_set.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/stamps.h"
 #include "daemon/trip.h"
 #include "daemon/workspace.h"
 #include "journal/journal.h"
@@ -232,6 +233,7 @@ static void do_new(struct daemon *d, const struct request *r, struct chan_msg *m
                 reply_error(d, reply, REQUEST_E_HOST, err.text);
                 return;
         }
+        stamps_add(d->stamps, file);
         record_state(ws);
         reply_done(d, reply);
 }
@@ -369,17 +371,10 @@ static void do_rules_set(struct daemon *d, const struct request *r, struct chan_
         buf_fini(&text);
 }
 
-static void do_reload(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
+static int read_again(struct daemon *d, struct diags *errors)
 {
-        static struct diags errors;
-
-        (void)msg;
-        (void)r;
-        errors = (struct diags){ 0 };
-        if (registry_load(d, &errors) < 0) {
-                command_refuse_config(d, reply, &errors);
-                return;
-        }
+        if (registry_load(d, errors) < 0)
+                return -1;
         /* The rules may be the same and the CA files that they name others: a CA that was taken away must not go on counting. */
         for (size_t i = 0; i < d->workspace_count; i++) {
                 struct workspace *ws = d->workspaces[i];
@@ -387,7 +382,34 @@ static void do_reload(struct daemon *d, const struct request *r, struct chan_msg
                 if (ws->session && ws->session->change == CHANGE_NONE && settings_names_ca(ws->settings, ws->conf))
                         session_policy(ws, (struct reply){ 0 }, "CA files were read again");
         }
-        reply_done(d, reply);
+        return 0;
+}
+
+static void do_reload(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
+{
+        static struct diags errors;
+
+        (void)msg;
+        (void)r;
+        errors = (struct diags){ 0 };
+        if (read_again(d, &errors) < 0)
+                command_refuse_config(d, reply, &errors);
+        else
+                reply_done(d, reply);
+}
+
+/* A person edited a file and goes on as if that were enough: it is. What does not parse is tried once, and said with every answer (say_stale). */
+static void notice_edits(struct daemon *d)
+{
+        static struct diags errors;
+
+        if (d->stopping || !stamps_changed(d->stamps))
+                return;
+        errors = (struct diags){ 0 };
+        if (read_again(d, &errors) < 0)
+                log_error("the configuration was changed and could not be read again: %s", d->settings_error);
+        else
+                log_info("the configuration was changed and read again");
 }
 
 /* Out of `compromised`: only by the word continue. */
@@ -466,9 +488,18 @@ static command_fn *const commands[REQUEST_OP_COUNT] = {
         [REQUEST_ALERTS] = do_alerts,
 };
 
+/* Those whose answer depends on the configuration. Not workspace.rm and wipe: a workspace whose block was just taken out of the file can still be removed. */
+static const bool configured[REQUEST_OP_COUNT] = {
+        [REQUEST_STATUS] = true,        [REQUEST_SESSION_OPEN] = true,       [REQUEST_SESSION_NEEDS] = true, [REQUEST_EXEC] = true,
+        [REQUEST_WORKSPACE_NEW] = true, [REQUEST_WORKSPACE_DESCRIBE] = true, [REQUEST_RULES_SHOW] = true,    [REQUEST_RULES_SET] = true,
+        [REQUEST_CREDENTIALS] = true,   [REQUEST_ACCOUNTS] = true,
+};
+
 void command_run(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply reply)
 {
         MUST(commands[r->op]);
+        if (configured[r->op])
+                notice_edits(d);
         commands[r->op](d, r, msg, &reply);
 }
 

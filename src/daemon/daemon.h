@@ -16,6 +16,7 @@ struct secrets;
 struct server;
 struct settings;
 struct spawn;
+struct stamps;
 struct workspace;
 
 /* A request that somebody still waits for. By number, not by pointer: the client may be gone when the answer comes. */
@@ -45,6 +46,8 @@ struct daemon {
         struct settings *settings;   /* the last good configuration */
         uint64_t settings_generation; /* counts successful loads */
         char settings_error[512];    /* why the last reload failed; empty when it did not */
+        int64_t settings_read_us;    /* real time of the last good one */
+        struct stamps *stamps;       /* the files that the last load read, good or not */
 
         struct workspace **workspaces;
         size_t workspace_count, workspace_cap;

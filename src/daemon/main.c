@@ -18,6 +18,7 @@
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/spawn.h"
+#include "daemon/stamps.h"
 #include "daemon/start.h"
 #include "daemon/workspace.h"
 #include "journal/journal.h"
@@ -30,6 +31,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static bool all_ended(const struct daemon *d)
@@ -254,6 +256,7 @@ static void close_all(struct daemon *d)
         if (d->base)
                 event_base_free(d->base);
         settings_drop(d->settings);
+        stamps_free(d->stamps);
 }
 
 int main(int argc, char **argv)
@@ -264,6 +267,7 @@ int main(int argc, char **argv)
         int rc;
 
         umask(077);
+        tzset(); /* its file is out of reach once bromed is sealed */
         log_init("bromed", NULL);
         rc = start_arguments(&o, argc, argv, &err);
         if (rc == 1)

@@ -1,4 +1,5 @@
 /* The registry of workspaces: what brome.conf names, what `workspace new` made, and the folders of those that are gone (workspace.h). */
+#include "base/clock.h"
 #include "base/esc.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -8,6 +9,7 @@
 #include "daemon/secrets.h"
 #include "daemon/session.h"
 #include "daemon/spawn.h"
+#include "daemon/stamps.h"
 #include "daemon/workspace.h"
 
 #include <dirent.h>
@@ -24,7 +26,7 @@
 int registry_block_name(const struct daemon *d, struct slice text, const char *file, char name[REQUEST_NAME_BYTES], struct settings **settings,
                         struct diags *errors)
 {
-        struct settings *s = settings_load(d, text, file, NULL, errors);
+        struct settings *s = settings_load_block(d, text, file, errors);
         const struct config_workspace *found = NULL;
 
         if (!s)
@@ -96,6 +98,13 @@ static void renew(struct workspace *ws, struct settings *settings)
         free(after);
 }
 
+static void made_is_broken(struct daemon *d, const char *name, const char *why)
+{
+        log_error("workspace %s: %s", name, why);
+        if (!d->settings_error[0])
+                snprintf(d->settings_error, sizeof(d->settings_error), "%s", why);
+}
+
 /* One workspace.conf; a broken one is reported and left as it was. */
 static void load_made(struct daemon *d, const char *dir_name)
 {
@@ -112,17 +121,23 @@ static void load_made(struct daemon *d, const char *dir_name)
                 return;
         errors = (struct diags){ 0 };
         buf_init(&text, DAEMON_BLOCK_BYTES + 65536);
+        stamps_add(d->stamps, file);
         if (fd_read_file(file, &text, DAEMON_BLOCK_BYTES, &err) < 0) {
-                log_error("workspace %s: %s", dir_name, err.text);
+                made_is_broken(d, dir_name, err.text);
         } else if (registry_block_name(d, buf_slice(&text), file, name, &settings, &errors) < 0) {
                 settings_first(&errors, &err);
-                log_error("workspace %s: %s", dir_name, err.text);
+                made_is_broken(d, dir_name, err.text);
         } else if (strcmp(name, dir_name) != 0) {
                 log_error("workspace %s: its workspace.conf is about another one", dir_name);
                 settings_drop(settings);
         } else if ((ws = workspace_find(d, name))) {
-                if (ws->origin == WS_FROM_STATE) {
+                if (ws->origin == WS_FROM_STATE && (copy = strndup((const char *)buf_slice(&text).p, buf_len(&text)))) {
+                        free(ws->text);
+                        ws->text = copy;
                         renew(ws, settings);
+                } else if (ws->origin == WS_FROM_STATE) {
+                        log_error("workspace %s: out of memory", name);
+                        settings_drop(settings);
                 } else {
                         log_error("workspace %s: the configuration defines it too, and counts", name);
                         settings_drop(settings);
@@ -207,8 +222,15 @@ static void renew_throw_away(struct daemon *d)
 
 int registry_load(struct daemon *d, struct diags *errors)
 {
-        struct settings *s = settings_load(d, SLICE_EMPTY, "", NULL, errors);
+        struct settings *s;
+        int64_t now_us = clock_real_us();
 
+        if (!d->stamps && !(d->stamps = stamps_new())) {
+                snprintf(d->settings_error, sizeof(d->settings_error), "out of memory");
+                return -1;
+        }
+        stamps_clear(d->stamps);
+        s = settings_load(d, SLICE_EMPTY, "", NULL, errors);
         if (!s) {
                 struct err err = ERR_INIT;
 
@@ -221,12 +243,27 @@ int registry_load(struct daemon *d, struct diags *errors)
         settings_drop(d->settings);
         d->settings = s;
         d->settings_generation++;
+        d->settings_read_us = now_us;
         d->settings_error[0] = 0;
         drop_unnamed(d, s);
         load_configured(d, s);
         load_all_made(d);
         renew_throw_away(d);
         return 0;
+}
+
+bool registry_stale(const struct daemon *d, char out[REGISTRY_STALE_BYTES])
+{
+        time_t at = (time_t)(d->settings_read_us / 1000000);
+        char when[32] = "an unknown time";
+        struct tm tm;
+
+        if (!d->settings_error[0] || !d->settings)
+                return false;
+        if (localtime_r(&at, &tm) && !strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm))
+                snprintf(when, sizeof(when), "an unknown time");
+        snprintf(out, REGISTRY_STALE_BYTES, "%s; the configuration read at %s is in force", d->settings_error, when);
+        return true;
 }
 
 int registry_discard(struct daemon *d, const char *name, struct err *err)

@@ -7,6 +7,7 @@
 #include "control/control.h"
 #include "daemon/bounds.h"
 #include "daemon/spawn.h"
+#include "daemon/workspace.h"
 #include "version.h"
 
 #include <errno.h>
@@ -86,6 +87,18 @@ static bool client_send(struct client *c, json_t *body, const int *fds, size_t f
         return false;
 }
 
+/* Whoever asks hears that what they wrote is not what counts. */
+static void say_stale(const struct daemon *d, json_t *body)
+{
+        char text[REGISTRY_STALE_BYTES];
+        json_t *said;
+
+        if (!registry_stale(d, text))
+                return;
+        said = json_string(text);
+        json_object_set_new(body, "stale", said ? said : json_string(esc_str(text))); /* it may have been cut within a character */
+}
+
 void reply_send(struct daemon *d, struct reply *reply, json_t *body, const int *fds, size_t fd_count)
 {
         struct client *c = find(d, reply->client);
@@ -98,6 +111,7 @@ void reply_send(struct daemon *d, struct reply *reply, json_t *body, const int *
                 if (!body)
                         body = request_error(reply->id, REQUEST_E_INTERNAL, "an answer could not be made (out of memory, or a text that is no UTF-8)");
                 json_object_set_new(body, "id", json_integer(reply->id));
+                say_stale(d, body);
                 client_send(c, body, fds, fd_count);
         }
         *reply = (struct reply){ 0 };

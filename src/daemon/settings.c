@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "daemon/bounds.h"
 #include "daemon/daemon.h"
+#include "daemon/stamps.h"
 #include "daemon/tools.h"
 #include "rules/policy.h"
 
@@ -42,12 +43,14 @@ int settings_path(const struct daemon *d, char out[PATH_MAX], const char *dir, c
         return n < 0 || n >= PATH_MAX ? err_set(err, "%s: too long a path", esc_str(path)) : 0;
 }
 
-/* fd_read_file, and the way out where the file may be read, but not by bromed: its folder was not named when bromed sealed itself. */
-static int read_file(const char *file, struct buf *out, size_t limit_bytes, struct err *err)
+typedef int read_fn(const char *path, struct buf *out, size_t limit_bytes, struct err *err);
+
+/* Reads, and says the way out where the file may be read, but not by bromed: its folder was not named when bromed sealed itself. */
+static int read_file(read_fn *how, const char *file, struct buf *out, size_t limit_bytes, struct err *err)
 {
         int fd;
 
-        if (fd_read_file(file, out, limit_bytes, err) == 0)
+        if (how(file, out, limit_bytes, err) == 0)
                 return 0;
         fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd < 0 && errno == EACCES && access(file, R_OK) == 0)
@@ -59,7 +62,20 @@ static int read_file(const char *file, struct buf *out, size_t limit_bytes, stru
 struct loading {
         const struct daemon *d;
         const struct settings_override *override;
+        const struct config *before; /* texts that need not be read again; NULL: none */
 };
+
+static bool known_text(const struct config *c, const char *name, struct slice *text)
+{
+        for (size_t i = 0; c && i < config_file_count(c); i++)
+                if (strcmp(config_file_at(c, i), name) == 0) {
+                        *text = config_file_text(c, i);
+                        return true;
+                }
+        return false;
+}
+
+static bool is_missing(const char *name) { return access(name, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR); }
 
 /* Reads name into malloc'ed text. */
 static int read_text(const struct loading *l, const char *name, bool may_miss, char **text, size_t *text_bytes, struct err *err)
@@ -71,10 +87,11 @@ static int read_text(const struct loading *l, const char *name, bool may_miss, c
         buf_init(&b, DAEMON_CONFIG_BYTES + 65536);
         if (l->override && strcmp(l->override->file, name) == 0)
                 from = l->override->text;
-        else if (may_miss && access(name, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
-                from = SLICE_EMPTY;
-        else if ((rc = read_file(name, &b, DAEMON_CONFIG_BYTES, err)) == 0)
-                from = buf_slice(&b);
+        else if (!known_text(l->before, name, &from)) {
+                stamps_add(l->d->stamps, name);
+                if (!(may_miss && is_missing(name)) && (rc = read_file(fd_read_own_file, name, &b, DAEMON_CONFIG_BYTES, err)) == 0)
+                        from = buf_slice(&b);
+        }
         if (rc == 0 && !(*text = malloc(from.n + 1)))
                 rc = err_set(err, "out of memory");
         if (rc == 0) {
@@ -103,11 +120,10 @@ static int load(void *ctx, const char *path, const char *from, char *name, size_
         return 0;
 }
 
-struct settings *settings_load(const struct daemon *d, struct slice extra, const char *extra_name, const struct settings_override *override,
-                               struct diags *errors)
+static struct settings *load_all(struct loading *l, struct slice extra, const char *extra_name, struct diags *errors)
 {
-        struct loading l = { d, override };
-        struct config_loader loader = { .load = load, .ctx = &l, .agents = d->paths.agents[0] ? d->paths.agents : NULL };
+        const struct daemon *d = l->d;
+        struct config_loader loader = { .load = load, .ctx = l, .agents = d->paths.agents[0] ? d->paths.agents : NULL };
         struct settings *s = calloc(1, sizeof(*s));
 
         if (!s)
@@ -119,6 +135,17 @@ struct settings *settings_load(const struct daemon *d, struct slice extra, const
                 return NULL;
         }
         return s;
+}
+
+struct settings *settings_load(const struct daemon *d, struct slice extra, const char *extra_name, const struct settings_override *override,
+                               struct diags *errors)
+{
+        return load_all(&(struct loading){ .d = d, .override = override }, extra, extra_name, errors);
+}
+
+struct settings *settings_load_block(const struct daemon *d, struct slice block, const char *name, struct diags *errors)
+{
+        return load_all(&(struct loading){ .d = d, .before = d->settings->config }, block, name, errors);
 }
 
 struct settings *settings_keep(struct settings *s)
@@ -174,7 +201,7 @@ static int add_ca(const struct daemon *d, json_t *cas, const char *path, struct 
         int rc = -1;
 
         buf_init(&pem, DAEMON_CA_BYTES + 65536);
-        if (settings_path(d, full, "/", path, err) == 0 && read_file(full, &pem, DAEMON_CA_BYTES, err) == 0) {
+        if (settings_path(d, full, "/", path, err) == 0 && read_file(fd_read_file, full, &pem, DAEMON_CA_BYTES, err) == 0) {
                 text = json_stringn((const char *)buf_slice(&pem).p, buf_len(&pem));
                 rc = text && json_object_set_new(cas, path, text) == 0 ? 0 : err_set(err, "%s: no PEM text", esc_str(full));
         }

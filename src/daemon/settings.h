@@ -21,9 +21,11 @@ struct settings_override {
         struct slice text;
 };
 
-/* Loads d's brome.conf (a missing one is empty) and `extra` behind it. One reference, or NULL with diagnostics. */
+/* Loads d's brome.conf (a missing one is empty) and `extra` behind it. One reference, or NULL with diagnostics. What was read leaves a stamp. */
 struct settings *settings_load(const struct daemon *d, struct slice extra, const char *extra_name, const struct settings_override *override,
                                struct diags *errors) __attribute__((warn_unused_result));
+/* The same with the texts that d->settings was made of: a block is judged by the configuration in force, whatever stands on disk meanwhile. */
+struct settings *settings_load_block(const struct daemon *d, struct slice block, const char *name, struct diags *errors) __attribute__((warn_unused_result));
 struct settings *settings_keep(struct settings *s);
 void settings_drop(struct settings *s); /* NULL is fine */
 

@@ -84,6 +84,9 @@ void workspace_adopt(struct workspace *ws, struct settings *settings);
 
 /* Reads brome.conf and every workspace.conf again. 0; -1 with diagnostics: nothing changed. Running sessions get new rules. */
 int registry_load(struct daemon *d, struct diags *errors) __attribute__((warn_unused_result));
+/* What stands on disk does not parse: the sentence that says so, and what is in force instead. False: it does. */
+enum { REGISTRY_STALE_BYTES = 640 };
+bool registry_stale(const struct daemon *d, char out[REGISTRY_STALE_BYTES]);
 /* For the journal (ctx: the daemon): a workspace that is defined or has a folder exists, and so does each while that cannot be told. */
 bool registry_exists(void *ctx, struct slice name);
 /* Puts a workspace's folder aside to be removed by brome-sweep. */

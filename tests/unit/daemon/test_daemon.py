@@ -399,6 +399,103 @@ def test_reload():
         assert c.ok("status")["config"]["error"] == ""
 
 
+def test_edits_are_noticed():
+    """No reload: whoever asks gets what stands in the file now, and sessions that run get its rules."""
+    with Home("workspace a { rules { allow web a.example } }\n").up() as h:
+        c = h.client()
+        c.ok("session.open", workspace="a", keep=True)
+        first = c.ok("status")["config"]["generation"]
+
+        def rules(name="a"):
+            c.ok("rules.show", workspace=name)
+            return os.pread(c.fds[0], 4000, 0).decode()
+        for host in ("b.example", "c.example"):  # at once, with as many bytes: no clock's tick lies between
+            h.write(h.conf, f"workspace a {{ rules {{ allow web {host} }} }}\n")
+            assert host in rules()
+        until(lambda: "c.example" in open(f"{h.lib}/policy.inner").read() and "c.example" in open(f"{h.lib}/policy.outer").read())
+        # Its time set back, as tools that unpack do.
+        past = os.stat(h.conf).st_mtime_ns
+        h.write(h.conf, "workspace a { rules { allow web d.example } }\n")
+        os.utime(h.conf, ns=(past, past))
+        assert "d.example" in rules()
+        # Another file behind the same name; a file that it includes; a link that leads elsewhere.
+        h.write(h.conf + ".new", 'include "more.conf"\nworkspace a { rules { allow web e.example } }\n')
+        h.write(f"{h.dir}/conf/more.conf", "workspace m { }\n")
+        os.rename(h.conf + ".new", h.conf)
+        assert "e.example" in rules() and c.ok("workspace.describe", workspace="m")["name"] == "m"
+        h.write(f"{h.dir}/conf/more.conf", "workspace m { rules { allow web m.example } }\nworkspace n { }\n")
+        assert "m.example" in rules("m")
+        h.write(f"{h.dir}/conf/other.conf", "workspace o { }\n")
+        os.unlink(f"{h.dir}/conf/more.conf"), os.symlink("other.conf", f"{h.dir}/conf/more.conf")
+        assert {"a", "o"} == {w["name"] for w in c.ok("status")["workspaces"]}
+        c.ok("session.open", workspace="o", keep=True)
+        # One's own `workspace new`, edited by hand.
+        c.ok("workspace.new", "workspace made { rules { allow web x.example } }\n", name="made")
+        h.write(f"{h.state}/workspaces/made/workspace.conf", "workspace made { rules { allow web y.example } }\n")
+        c.ok("status")
+        h.write(f"{h.state}/workspaces/made/workspace.conf", "workspace made { rules { allow web z.example } }\n")
+        assert "z.example" in rules("made")
+        # A file that is as it was is not read again.
+        time.sleep(0.06), c.ok("status")
+        before = c.ok("status")["config"]["generation"]
+        rules(), c.ok("credentials"), c.ok("accounts", workspace="a")
+        assert c.ok("status")["config"]["generation"] == before > first
+        m = c.ask("rules.set", "default deny\n", workspace="a", base_generation=state(c, "a")["generation"] - 1)
+        assert m["code"] == "state", m
+
+
+def test_broken_edit_is_said():
+    """What does not parse changes nothing, and every answer says so until it does."""
+    good = "workspace a { rules { allow web a.example } }\ncredential k { kind bearer; for { k.example } }\n"
+    with Home(good).up() as h:
+        c = h.client()
+        assert "stale" not in c.ok("status")
+        h.write(h.conf, good.replace("allow", "allwo") + "workspace new { }\n")
+        for op, members in (("workspace.describe", {"workspace": "a"}), ("rules.show", {"workspace": "a"}), ("credentials", {}), ("accounts", {"workspace": "a"}),
+                            ("session.needs", {"workspace": "a"}), ("status", {})):
+            m = c.ok(op, **members)
+            assert f"{h.conf}:1:23: " in m["stale"] and "; the configuration read at 20" in m["stale"] and m["stale"].endswith(" is in force"), (op, m)
+        m = c.ask("session.open", workspace="new", keep=True)
+        assert m["code"] == "no-such-workspace" and ":1:23: " in m["stale"], m
+        m = c.ok("session.open", workspace="a", keep=True)
+        assert m["op"] == "session" and ":1:23: " in m["stale"] and "a.example" in open(f"{h.lib}/policy.inner").read()
+        # A throw-away one rests on the configuration in force too.
+        m = c.ok("session.open", "workspace t1 { credential k; rules { allow web b.example } }\n", rm=True)
+        assert m["stale"] and "k.example" in open(f"{h.lib}/policy.inner").read()
+        tried = h.log_text().count("could not be read again")
+        c.ok("credentials"), time.sleep(0.06), c.ok("credentials")
+        tried = h.log_text().count("could not be read again")
+        c.ok("credentials"), c.ok("exec", workspace="a", argv=["x"])
+        assert h.log_text().count("could not be read again") == tried
+        # Who may write it is part of it.
+        h.write(h.conf, good + "workspace theirs { }\n")
+        os.chmod(h.conf, 0o666)
+        m = c.ok("status")
+        assert "others could have written it" in m["stale"] and "theirs" not in [w["name"] for w in m["workspaces"]], m
+        os.chmod(h.conf, 0o644)
+        assert "stale" not in c.ok("status")
+        # One's own workspace that no longer parses stays as it was.
+        c.ok("workspace.new", "workspace made { rules { allow web x.example } }\n", name="made")
+        h.write(f"{h.state}/workspaces/made/workspace.conf", "workspace made { ruels { allow web y.example } }\n")
+        m = c.ok("rules.show", workspace="made")
+        assert "workspace.conf:1:18: " in m["stale"] and b"x.example" in os.pread(c.fds[0], 4000, 0), m
+        c.ok("workspace.rm", name="made")
+        h.write(h.conf, 'include "later.conf"\n' + good)
+        assert "later.conf" in c.ok("status")["stale"]
+        h.write(f"{h.dir}/conf/later.conf", "workspace later { }\n")
+        m = c.ok("status")
+        assert "stale" not in m and m["config"]["error"] == "" and "later" in [w["name"] for w in m["workspaces"]], m
+
+
+def test_configuration_that_appears():
+    with Home() as h:
+        h.up()
+        c = h.client()
+        assert c.ok("status")["workspaces"] == []
+        h.write(h.conf, "workspace late { }\n")
+        c.ok("session.open", workspace="late", keep=True)
+
+
 def test_reload_of_a_ca_file():
     """The same rules, another CA in the file they name: the doors get it."""
     with Home() as h:

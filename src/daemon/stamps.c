@@ -1,0 +1,125 @@
+/* Stamps: see stamps.h. */
+#include "daemon/stamps.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* A file written this shortly before it was read may be written again within the same tick of its file system's clock: it counts as changed, once. */
+enum { YOUNG_MS = 50 };
+
+struct stamp {
+        char *file;
+        int missing; /* errno of stat; 0: it is there */
+        bool young;
+        dev_t device;
+        ino_t inode;
+        off_t size;
+        struct timespec modified, changed; /* `changed`: also where a tool set the time of a new text back */
+};
+
+struct stamps {
+        struct stamp *list;
+        size_t count, cap;
+        bool lost; /* one found no memory: then everything counts as changed */
+};
+
+struct stamps *stamps_new(void) { return calloc(1, sizeof(struct stamps)); }
+
+void stamps_clear(struct stamps *s)
+{
+        for (size_t i = 0; i < s->count; i++)
+                free(s->list[i].file);
+        s->count = 0;
+        s->lost = false;
+}
+
+void stamps_free(struct stamps *s)
+{
+        if (!s)
+                return;
+        stamps_clear(s);
+        free(s->list);
+        free(s);
+}
+
+static bool later_than_ms(const struct timespec *now, const struct timespec *t, int64_t ms)
+{
+        int64_t past_ms = (int64_t)(now->tv_sec - t->tv_sec) * 1000 + (now->tv_nsec - t->tv_nsec) / 1000000;
+
+        return past_ms >= ms || past_ms < -ms; /* a clock that is ahead of ours would make it young for ever */
+}
+
+static void look(struct stamp *out, const char *file)
+{
+        struct timespec now;
+        struct stat st;
+
+        *out = (struct stamp){ .missing = stat(file, &st) < 0 ? errno : 0 };
+        if (out->missing)
+                return;
+        out->device = st.st_dev;
+        out->inode = st.st_ino;
+        out->size = st.st_size;
+        out->modified = st.st_mtim;
+        out->changed = st.st_ctim;
+        clock_gettime(CLOCK_REALTIME, &now);
+        out->young = !later_than_ms(&now, &st.st_mtim, YOUNG_MS) || !later_than_ms(&now, &st.st_ctim, YOUNG_MS);
+}
+
+static bool same_time(const struct timespec *a, const struct timespec *b) { return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec; }
+
+static bool same(const struct stamp *a, const struct stamp *b)
+{
+        return a->missing == b->missing && a->device == b->device && a->inode == b->inode && a->size == b->size && same_time(&a->modified, &b->modified) &&
+               same_time(&a->changed, &b->changed);
+}
+
+static bool grow(struct stamps *s)
+{
+        size_t cap = s->cap ? 2 * s->cap : 16;
+        struct stamp *list = s->count < s->cap ? s->list : reallocarray(s->list, cap, sizeof(*list));
+
+        if (!list)
+                return false;
+        if (s->count == s->cap)
+                s->cap = cap;
+        s->list = list;
+        return true;
+}
+
+void stamps_add(struct stamps *s, const char *file)
+{
+        struct stamp new;
+
+        for (size_t i = 0; s && i < s->count; i++)
+                if (strcmp(s->list[i].file, file) == 0)
+                        return;
+        if (!s)
+                return;
+        look(&new, file);
+        new.file = strdup(file);
+        if (new.file && grow(s)) {
+                s->list[s->count++] = new;
+        } else {
+                free(new.file);
+                s->lost = true;
+        }
+}
+
+bool stamps_changed(const struct stamps *s)
+{
+        struct stamp now;
+
+        if (s->lost)
+                return true;
+        for (size_t i = 0; i < s->count; i++) {
+                look(&now, s->list[i].file);
+                if (s->list[i].young || !same(&s->list[i], &now))
+                        return true;
+        }
+        return false;
+}
