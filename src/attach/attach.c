@@ -353,7 +353,7 @@ static int on_caught(struct attach *a, int number)
                 return !a->raw ? 0 : term_raw() < 0 ? lose(a, ATTACH_LOST, "the terminal is gone") : send_size(a);
         if (a->asking == ASK_NOW && !a->raw && answer(a, QUESTION_LATER) < 0)
                 return -1;
-        if (!a->raw)
+        if (!a->raw && !a->stopped) /* what stands still would never hear it */
                 return send_signal(a, number);
         if (proto_write(&a->out, 0, PROTO_CLOSE, 0, SLICE_EMPTY) == 0)
                 stream_flush(a);
@@ -424,7 +424,7 @@ static void tell_alert(struct attach *a, const json_t *alert)
 
         snprintf(text, sizeof(text), "TRIPWIRE: %s was sending the placeholder %s of the credential %s, good for %s, to %s; it is stopped. `brome alerts` says more, and how to go on%s",
                  esc_str(member(alert, "workspace")), esc_str(member(alert, "placeholder")), esc_str(member(alert, "credential")), esc_str(member(alert, "issued_for")),
-                 esc_str(member(alert, "going_to")), a->raw ? "; ^C leaves" : "");
+                 esc_str(member(alert, "going_to")), attach_wants_pty() || isatty(STDERR_FILENO) ? "; ^C leaves" : "");
         tell(a, text);
         a->stopped = true;
 }
@@ -652,6 +652,8 @@ static int turn(struct attach *a)
                         return -1;
         if (p[5].revents != 0)
                 watch_read(a);
+        if (a->stopped && a->watch->leaves)
+                return lose(a, ATTACH_TRIPPED, "");
         if (asking_turn(a) < 0)
                 return -1;
         if (p[2].revents == 0 || a->exited)

@@ -17,6 +17,7 @@ struct attach_watch {
         int fd;
         long long *last_id;            /* of requests on it */
         void (*note)(const char *text); /* one printable line, where there is no terminal to ask on */
+        bool leaves;                    /* after the tripwire nothing waits for a person's decision: ATTACH_TRIPPED */
 };
 
 struct attach_options {
@@ -31,6 +32,7 @@ bool attach_terminal_size(uint16_t *rows, uint16_t *cols);
 bool attach_wants_pty(void);
 
 enum {
+        ATTACH_TRIPPED = 123,
         ATTACH_CANNOT_RUN = 126, /* as a shell says it */
         ATTACH_NOT_FOUND = 127,
         ATTACH_LOST = 125,       /* the stream ended before the program did, or carried nonsense */

@@ -17,6 +17,7 @@ enum {
         EXIT_HOST = 69,      /* this machine lacks something; see brome doctor */
         EXIT_INTERNAL = 70,
         EXIT_DAEMON = 75,    /* the supervisor cannot be reached or refused */
+        EXIT_TRIPPED = 123,  /* run, without a terminal: the tripwire stopped the command */
         EXIT_BROME = 125,    /* run, exec, shell: brome itself failed before the command ran */
         EXIT_CANNOT_RUN = 126,
         EXIT_NOT_FOUND = 127,

@@ -1,10 +1,8 @@
 /* brome run, shell, exec: a command in a workspace, its exit status passed through. */
 #include "cli/cli.h"
 #include "base/esc.h"
-#include "cli/local.h"
 #include "cli/secret.h"
 #include "cli/session.h"
-#include "files/loader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +26,22 @@ static json_t *open_body(const char *workspace, bool keep, bool rm)
                          "no_proxy", env_first("no_proxy", "NO_PROXY"));
 }
 
+/* Is a folder (without links) this one, links followed, or below it? */
+static bool lies_in(const char *cwd, const char *path)
+{
+        char real[PATH_MAX];
+        size_t n;
+
+        if (!realpath(path, real))
+                return false;
+        n = strlen(real);
+        return strncmp(cwd, real, n) == 0 && (cwd[n] == '/' || cwd[n] == 0);
+}
+
 /* Is the current folder inside one of the shares? */
 static bool shared_cwd(const struct session_options *o, char cwd[PATH_MAX])
 {
-        char real[PATH_MAX], path[PATH_MAX];
+        char path[PATH_MAX];
 
         if (!getcwd(cwd, PATH_MAX))
                 return false;
@@ -43,35 +53,29 @@ static bool shared_cwd(const struct session_options *o, char cwd[PATH_MAX])
                         continue;
                 memcpy(path, o->share[i], n);
                 path[n] = 0;
-                if (!realpath(path, real))
-                        continue;
-                n = strlen(real);
-                if (strncmp(cwd, real, n) == 0 && (cwd[n] == '/' || cwd[n] == 0))
+                if (lies_in(cwd, path))
                         return true;
         }
         return false;
 }
 
-/* The same for a saved workspace. */
-static bool saved_cwd(struct cli *cli, const char *workspace, char cwd[PATH_MAX])
+/* The same for a saved workspace, as bromed has it: the configuration on disk may not parse just now. */
+static bool saved_cwd(struct control *c, const char *workspace, char cwd[PATH_MAX])
 {
-        struct diags errors = { 0 };
-        struct config *c = local_config(cli, workspace, &errors);
-        const struct config_workspace *w = c ? config_workspace(c, slice_str(workspace)) : NULL;
+        struct chan_msg answer;
+        struct err quiet = ERR_INIT; /* what is wrong, the next request says */
+        json_t *share;
         bool inside = false;
+        size_t i;
 
         if (!getcwd(cwd, PATH_MAX))
-                w = NULL;
-        for (size_t i = 0; w && i < w->share_count && !inside; i++) {
-                char path[PATH_MAX], real[PATH_MAX];
-                struct err err = ERR_INIT;
-                size_t n;
-                if (loader_expand(path, sizeof(path), w->shares[i].path, w->dir, &err) < 0 || !realpath(path, real))
-                        continue;
-                n = strlen(real);
-                inside = strncmp(cwd, real, n) == 0 && (cwd[n] == '/' || cwd[n] == 0);
-        }
-        config_free(c);
+                return false;
+        if (control_ask(c, "workspace.describe", json_pack("{s:s}", "workspace", workspace), &answer, &quiet) == 0)
+                json_array_foreach(json_object_get(answer.body, "shares"), i, share) {
+                        const char *path = json_string_value(json_object_get(share, "path"));
+                        inside = inside || (path && lies_in(cwd, path));
+                }
+        chan_msg_fini(&answer);
         return inside;
 }
 
@@ -182,12 +186,12 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                 control_close(&c);
                 return rc;
         }
-        shared = r.workspace ? saved_cwd(cli, r.workspace, cwd) : shared_cwd(&r.o, cwd);
+        shared = r.workspace ? saved_cwd(&c, r.workspace, cwd) : shared_cwd(&r.o, cwd);
         if (!shared && !r.workspace && !r.o.share_count)
                 cli_note("this folder is not shared with the workspace; `brome run --share . …` shares it");
         r.pty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
         rc = session_exec(cli, &c, &(struct session_exec){ .workspace = name, .cwd = r.o.cwd ? r.o.cwd : shared ? cwd : NULL, .argv = r.argv,
-                                                           .env = r.workspace ? r.o.env : NULL, .env_count = r.workspace ? r.o.env_count : 0, .pty = r.pty });
+                                                           .env = r.workspace ? r.o.env : NULL, .env_count = r.workspace ? r.o.env_count : 0, .pty = r.pty, .owns = true });
         switch (control_ask(&c, "session.close", json_pack("{s:s, s:b}", "workspace", name, "force", 0), &answer, &(struct err)ERR_INIT)) {
         case 0: session_aftermath(cli, &answer); break;
         case CONTROL_REFUSED: break; /* it has ended already; the timeline says why */
@@ -208,7 +212,7 @@ static int in_running(struct cli *cli, struct session_exec *e, bool bring)
 
         if (rc != EXIT_OK)
                 return EXIT_BROME;
-        if (!e->cwd && cli_name_ok(e->workspace) && saved_cwd(cli, e->workspace, cwd))
+        if (!e->cwd && cli_name_ok(e->workspace) && saved_cwd(&c, e->workspace, cwd))
                 e->cwd = cwd;
         if (bring && needs_bring(cli, &c, e->workspace, SLICE_EMPTY) != EXIT_OK) {
                 control_close(&c);

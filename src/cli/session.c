@@ -102,6 +102,18 @@ static int refused(const struct chan_msg *answer, const struct err *err)
         return EXIT_INTERNAL;
 }
 
+/* What stands in the configuration's files is not what counts. Once a command: it asks several times. */
+static void note_stale(const struct chan_msg *answer)
+{
+        static char said[1024];
+        const char *stale = chan_str(answer, "stale", "");
+
+        if (!*stale || strncmp(said, stale, sizeof(said) - 1) == 0)
+                return;
+        snprintf(said, sizeof(said), "%s", stale);
+        cli_note("%s", esc_str(stale));
+}
+
 int session_call(struct cli *cli, struct control *c, const char *op, json_t *body, struct slice text, struct chan_msg *answer)
 {
         int fd = -1, rc;
@@ -126,6 +138,8 @@ int session_call_fd(struct cli *cli, struct control *c, const char *op, json_t *
         progress_run(!cli->json);
         rc = control_call(c, op, body, &fd, &name, fd >= 0, progress_step, NULL, answer, &err);
         progress_run(false);
+        if (rc >= 0 && strcmp(op, "reload") != 0) /* whose own answer says it */
+                note_stale(answer);
         if (rc == 0)
                 return EXIT_OK;
         if (rc < 0)
@@ -276,16 +290,15 @@ static json_t *exec_body(const struct session_exec *e, struct winsize ws)
 static void note_line(const char *text) { cli_note("%s", text); }
 
 /* From now on bromed says on this connection what needs a person. Without it the program runs all the same. */
-static bool watch(struct control *c, const char *workspace)
+static bool watch(struct control *c, const char *workspace, bool hears)
 {
-        bool hears = !attach_wants_pty() && !isatty(STDERR_FILENO); /* into a log, where it will be read when it is too late to answer */
-
         return chan_send(c->fd, json_pack("{s:s, s:I, s:s, s:b}", "op", "watch", "id", (json_int_t)++c->last_id, "workspace", workspace, "hears", hears), NULL, 0) == 0;
 }
 
 int session_exec(struct cli *cli, struct control *c, const struct session_exec *e)
 {
-        struct attach_watch watching = { .fd = c->fd, .last_id = &c->last_id, .note = note_line };
+        bool hears = !attach_wants_pty() && !isatty(STDERR_FILENO); /* into a log, where it will be read when it is too late to answer */
+        struct attach_watch watching = { .fd = c->fd, .last_id = &c->last_id, .note = note_line, .leaves = e->owns && hears };
         struct winsize ws = { 0 };
         struct chan_msg answer;
         json_t *body;
@@ -303,7 +316,7 @@ int session_exec(struct cli *cli, struct control *c, const struct session_exec *
         chan_msg_fini(&answer);
         if (stream < 0)
                 return cli_fail(EXIT_BROME, "the supervisor answered without a stream");
-        return attach_run(stream, &(struct attach_options){ .pty = e->pty, .watch = watch(c, e->workspace) ? &watching : NULL });
+        return attach_run(stream, &(struct attach_options){ .pty = e->pty, .watch = watch(c, e->workspace, hears) ? &watching : NULL });
 }
 
 /* ---- the end of a session ---- */

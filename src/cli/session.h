@@ -34,6 +34,7 @@ struct session_exec {
         const char *const *env;  /* NAME=VALUE */
         size_t env_count;
         bool pty;
+        bool owns; /* the session ends with the command: nobody is left to decide for it after a trip, unless a person watches */
 };
 /* Runs it over the connection and passes its exit status through. */
 int session_exec(struct cli *cli, struct control *c, const struct session_exec *e);
