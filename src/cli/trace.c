@@ -37,9 +37,20 @@ static int listing_push(struct listing *l, int rc)
         return l->gone;
 }
 
+/* The door's refusal of what bromed's own line says in full. JSON and `trace ls` have both. */
+static bool said_twice(const struct row *row)
+{
+        const struct event_record *e = &row->event;
+
+        return slice_is(e->text[EVENT_ENGINE], "Tripwire") && slice_is(e->text[EVENT_REASON], "tripwire") && row->class != JOURNAL_DECISION;
+}
+
 static int on_row(void *ctx, const struct row *row)
 {
         struct listing *l = ctx;
+
+        if (l->view == VIEW_TIMELINE && l->form != PRINT_JSON && said_twice(row))
+                return 0;
         return listing_push(l, l->view == VIEW_TRACE ? print_trace(&l->out, l->form, row) : print_timeline(&l->out, l->form, row));
 }
 static int on_host(void *ctx, const struct host_row *row)
