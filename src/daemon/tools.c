@@ -93,10 +93,10 @@ static bool is_one_programs(const char *prefix, const char *home)
 }
 
 /* Narrow: programs of node.js need no more than the outermost node_modules that they lie in; a `bin` stands for what is beside it only when that is one
- * program's. The prefix of node.js itself has etc/npmrc, with tokens perhaps. */
+ * program's. Not a prefix of node.js: other packages lie in it, and etc/npmrc, with tokens perhaps. */
 static void add_needed(json_t *list, const char *folder, const char *home)
 {
-        char text[PATH_MAX + sizeof("/lib/node_modules")], prefix[PATH_MAX];
+        char text[PATH_MAX], prefix[PATH_MAX];
         const char *modules = strstr(folder, "/node_modules"), *last = strrchr(folder, '/');
 
         if (modules && (modules[13] == '/' || !modules[13])) {
@@ -111,12 +111,8 @@ static void add_needed(json_t *list, const char *folder, const char *home)
                         log_info("%s is a folder of yours with more than programs in it, so no workspace sees it; link what it holds from ~/.local/bin", esc_str(folder));
                 else
                         add(list, folder);
-        } else if (has(prefix, "lib/node_modules")) {
-                snprintf(text, sizeof(text), "%s/lib/node_modules", prefix);
-                add(list, folder);
-                add(list, text);
         } else {
-                add(list, is_one_programs(prefix, home) ? prefix : folder);
+                add(list, !has(prefix, "lib/node_modules") && is_one_programs(prefix, home) ? prefix : folder);
         }
 }
 

@@ -77,10 +77,10 @@ static void test_places(void **state)
 {
         (void)state;
         assert_string_equal(folders("nvmagent", ".nvm/v20/bin"), "/.nvm/v20/bin /.nvm/v20/lib/node_modules");
-        assert_string_equal(folders("thing", "opt/thing/bin"), "/opt/thing");
-        assert_string_equal(folders("native", ".local/bin"), "/.local/bin /.local/lib/node_modules /.local/share/native/versions");
+        assert_string_equal(folders("thing", "opt/thing/bin"), "/opt/thing/bin");
+        assert_string_equal(folders("native", ".local/bin"), "/.local/bin /.local/share/native/versions");
         assert_string_equal(folders("npmagent", ".local/bin"), "/.local/bin /.local/lib/node_modules");
-        assert_string_equal(folders("plain", ".local/bin"), "/.local/bin /.local/lib/node_modules");
+        assert_string_equal(folders("plain", ".local/bin"), "/.local/bin");
         assert_string_equal(folders("mine", "bin"), "/bin");
         assert_string_equal(folders("far", "bin"), "/bin /tools/far");
         assert_string_equal(folders("sh", "bin"), "");
