@@ -556,10 +556,12 @@ int mask_feed(struct mask_stream *s, struct slice in, bool last, struct buf *out
 
 int mask_text(struct mask *m, struct slice in, struct buf *out)
 {
+        struct find_walk walk = find_begin(&m->find, in);
         size_t used, before = out->end, start = out->start;
         uint64_t found = 0;
 
-        if (m->count == 0)
+        /* Most fields are shorter than the shortest secret, which no spelling shortens, or nothing in them begins like one. */
+        if (m->count == 0 || in.n < m->pairs[m->count - 1].secret_n || find_next(&walk, 0) + FIND_SHAPE_BYTES > in.n)
                 return 0;
         if (replace(m, in, true, out, &used, &found) < 0)
                 return -1;

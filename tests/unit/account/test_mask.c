@@ -271,6 +271,20 @@ static void test_text(void **state)
         assert_int_equal(mask_text(m, slice_str("a " SECRET " b"), &out), 1);
         assert_true(slice_is(buf_slice(&out), "before a " INSTEAD " b"));
         assert_false(contains(buf_slice(&out), SLICE_LIT("Real")));
+        buf_clear(&out);
+        /* Nothing but the secret; the shortest of its spellings; all of it but the last character; that and more. */
+        assert_int_equal(mask_text(m, slice_str(SECRET), &out), 1);
+        assert_true(slice_is(buf_slice(&out), INSTEAD));
+        buf_clear(&out);
+        assert_int_equal(mask_text(m, slice_str("Z2hwX1JlYWwvU2VjcmV0K3dpdGh+b2RkPWNoYXJzMDEyMzQ1Njc4OQ"), &out), 1);
+        assert_int_equal(mask_text(m, slice_first(slice_str(SECRET), strlen(SECRET) - 1), &out), 0);
+        assert_int_equal(mask_text(m, slice_str("x ghp_Real/Secret+with~odd=chars012345678 9, and what is longer than it"), &out), 0);
+        assert_int_equal(mask_text(m, slice_str("text that is longer than it is, and ends as it begins: ghp"), &out), 0);
+        assert_int_equal(mask_text(m, SLICE_EMPTY, &out), 0);
+        assert_int_equal(mask_add(m, SLICE_LIT("short-er"), SLICE_LIT("placed")), 0);
+        buf_clear(&out);
+        assert_int_equal(mask_text(m, slice_str("short-er"), &out), 1);
+        assert_true(slice_is(buf_slice(&out), "placed"));
         mask_free(m);
         buf_fini(&out);
 }
