@@ -24,7 +24,7 @@ def make_world():
 def test_a_policy_that_does_not_parse(w, b):
     good = b.config.read_text()
     mark = w.sniffer.mark()
-    for text in ("workspace s { rules { allow web } }", "workspace s { rules { allow web allowed.example", "workspace s { rules { default allow ", "\0\0", 'include "/nonexistent"\n' + good, "workspace s { rules { ask web x.example } }"):
+    for text in ("workspace s { rules { allow web } }", "workspace s { rules { allow web allowed.example", "workspace s { rules { default allow ", "\0\0", 'include "/nonexistent"\n' + good, "workspace s { rules { ask udp x.example:53 } }"):
         b.config.write_text(text)
         b("daemon", "stop")
         p = b("run", "s", "--", "sh", "-c", "echo RAN; curl -sS http://203.0.113.66/")
