@@ -184,7 +184,7 @@ const struct binding *accounts_binding(const struct account *a)
 
 void accounts_want(struct account *a)
 {
-        if (link_is_up(a->link) || a->asked)
+        if (link_takes(a->link) || a->asked)
                 return;
         a->asked = true;
         a->asked_ms = clock_mono_ms();
@@ -196,7 +196,7 @@ int accounts_start(struct exchange *x, enum reason *reason)
         struct account *a = x->account;
 
         *reason = REASON_OUTER_GONE;
-        if (link_is_up(a->link))
+        if (link_takes(a->link))
                 return exchange_start_on(x, a->link);
         if (a->waiting_count >= ACCOUNT_WAITING) {
                 *reason = REASON_LIMIT;

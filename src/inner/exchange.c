@@ -21,6 +21,7 @@ struct exchange *exchange_new(struct door *d, enum exchange_kind kind, const str
         x->verdict.max_body = -1;
         arena_init(&x->arena, EXCHANGE_ARENA_BYTES);
         buf_init(&x->up, 0);
+        buf_init(&x->kept, 0);
         TAILQ_INSERT_TAIL(&d->exchanges, x, list);
         d->exchange_count++;
         return x;
@@ -119,12 +120,56 @@ void exchange_send_end(struct exchange *x, struct headers *trailers)
                 exchange_queue_end(x, trailers);
 }
 
+/* --- again --- */
+
+/* The door took it, or too much went up. */
+static void forget_kept(struct exchange *x)
+{
+        x->keep_up = false;
+        x->door->held_bytes -= buf_len(&x->kept);
+        buf_fini(&x->kept);
+}
+
+static void keep(struct exchange *x, struct slice s)
+{
+        if (!s.n)
+                return;
+        if (x->keep_up && x->door->held_bytes < HELD_BYTES && buf_len(&x->kept) + s.n <= HOLD_BYTES && buf_add_slice(&x->kept, s) == 0) {
+                x->door->held_bytes += s.n;
+                return;
+        }
+        x->up_gone = true;
+        forget_kept(x);
+}
+
+bool exchange_again(struct exchange *x)
+{
+        enum reason reason;
+        size_t n = buf_len(&x->kept);
+        struct buf up;
+
+        if (x->state != EXCHANGE_OPEN || x->tried || x->up_gone || buf_add_slice(&x->kept, buf_slice(&x->up)) < 0)
+                return false;
+        up = x->up;
+        x->up = x->kept;
+        x->kept = up;
+        buf_clear(&x->kept);
+        x->prepaid += n; /* the leg got its room when they went up */
+        x->tried = true;
+        x->keep_up = x->up_sent_end = false;
+        x->stream = 0;
+        x->link = NULL;
+        return accounts_start(x, &reason) == 0;
+}
+
 void exchange_link_took(struct exchange *x, size_t n)
 {
         size_t early;
 
-        if (n)
+        if (n) {
+                keep(x, slice_first(buf_slice(&x->up), n));
                 buf_consume(&x->up, n);
+        }
         x->door->held_bytes -= n;
         early = n < x->prepaid ? n : x->prepaid;
         x->prepaid -= early;
@@ -150,6 +195,7 @@ void exchange_link_head(struct exchange *x, const struct response *r)
                 x->state = EXCHANGE_ANSWERED;
                 x->status = r->status;
                 x->head_us = clock_mono_us();
+                forget_kept(x);
         }
         x->leg->head(x, r);
 }
@@ -213,6 +259,7 @@ void exchange_end(struct exchange *x)
         accounts_forget(x);
         link_drop(x->link, x);
         hold_stop(x);
+        forget_kept(x);
         d->held_bytes -= buf_len(&x->up);
         buf_fini(&x->up);
         TAILQ_REMOVE(&d->exchanges, x, list);
@@ -230,6 +277,7 @@ void exchange_free_dead(struct door *d)
                 ws_guard_free(x->guard);
                 arena_fini(&x->arena);
                 buf_fini(&x->up);
+                buf_fini(&x->kept);
                 free(x);
         }
 }

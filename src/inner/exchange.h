@@ -68,6 +68,10 @@ struct exchange {
         bool swapped;            /* the outer door says that the account was used */
 
         struct link *link; /* that carries it; NULL: not started */
+        bool tried;        /* one door did not take it: this one is the last */
+        bool keep_up;      /* what goes up is kept, since this door may not take it */
+        bool up_gone;      /* bytes went up and were not kept */
+        struct buf kept;
         int32_t stream;    /* of the link; 0: none (any more) */
         struct buf up;  /* waiting for the link */
         bool up_ended, up_sent_end, down_ended;
@@ -116,7 +120,8 @@ void exchange_go(struct exchange *x);
 void exchange_queue(struct exchange *x, struct slice s);
 void exchange_queue_end(struct exchange *x, struct headers *trailers);
 
-/* For the link. */
+/* For the link. Its door took nothing of it, and everything that went up is there: it waits for the next door of its account. False: it has to end. */
+bool exchange_again(struct exchange *x) __attribute__((warn_unused_result));
 void exchange_link_head(struct exchange *x, const struct response *r);
 void exchange_link_data(struct exchange *x, struct slice s);
 void exchange_link_end(struct exchange *x, const struct headers *trailers);

@@ -43,6 +43,7 @@ enum {
 
         /* Accounts: only where the workspace has a placeholder */
         ACCOUNT_WAIT_MS = 10 * 1000, /* for the account's door: bromed starts a process and hands it the secret in far less */
+        LINK_QUIET_MS = 30 * 1000,   /* a door that said nothing for half its idle time may be leaving: what goes up first is kept, to go up again at the next one */
         ACCOUNT_WAITING = 1024,      /* exchanges that wait for one door: a build that opens everything at once */
         ACCOUNT_MINTED = REGISTRY_TOKENS_MAX, /* placeholders of tokens that are still looked for, of one account: its door keeps no more pairs */
         HOLD_BYTES = 1024 * 1024,    /* of a body, scanned before a byte of its request leaves (DESIGN section 5) */

@@ -4,6 +4,7 @@
  * exchange_passed. SECURITY: `brome-*` fields of an answer are ours to read and never reach the guest. */
 #include "inner/link.h"
 #include "inner/accounts.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "link/pipe.h"
@@ -27,6 +28,11 @@ struct link {
         bool writing, broken;
         struct pipe pipe;
         struct window window; /* of what came down */
+        int64_t heard_ms;     /* the door's last word about a stream */
+        bool leaving;         /* GOAWAY: streams beyond `last` were not taken, and no more are */
+        int32_t last;
+        int32_t made;         /* the newest stream of whose request there is a frame */
+        int32_t unsent;       /* the first of them of which no byte can have left; 0: none */
 };
 
 static uint8_t scratch[2 * SCRATCH_BYTES];
@@ -174,11 +180,17 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *f, void *user)
         static const struct headers none;
         struct exchange *x = exchange_of(h2, f->hd.stream_id);
         bool end_stream = f->hd.flags & NGHTTP2_FLAG_END_STREAM;
+        struct link *l = user;
 
+        if (f->hd.type == NGHTTP2_GOAWAY) {
+                l->leaving = true;
+                l->last = f->goaway.last_stream_id;
+        }
         if (!x)
                 return 0;
+        l->heard_ms = clock_mono_ms();
         if (f->hd.type == NGHTTP2_HEADERS)
-                got_headers(user, x, end_stream);
+                got_headers(l, x, end_stream);
         else if (f->hd.type == NGHTTP2_DATA && end_stream && x->state == EXCHANGE_ANSWERED)
                 exchange_link_end(x, &none);
         return 0;
@@ -200,25 +212,37 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t id, const uint8_t
 }
 
 /* Why the outer door reset a stream. */
-static enum reason reason_of_reset(const struct exchange *x, uint32_t code)
+static enum reason reason_of_reset(const struct link *l, const struct exchange *x, uint32_t code)
 {
         enum reason reason = reason_of_link_code(code);
 
+        if (l->leaving && code == NGHTTP2_REFUSED_STREAM)
+                return REASON_OUTER_GONE;
         if (reason == REASON_NONE && code == NGHTTP2_REFUSED_STREAM)
                 return REASON_TOO_MANY_STREAMS;
         return reason == REASON_NONE && x->state == EXCHANGE_OPEN ? REASON_UPSTREAM_CLOSED : reason;
 }
 
+/* Its door never took it: it goes to the next one. */
+static bool goes_again(const struct link *l, struct exchange *x, int32_t id)
+{
+        bool unsent = (l->unsent && id >= l->unsent) || id > l->made;
+
+        return l->account && id && (unsent || (l->leaving && id > l->last)) && exchange_again(x);
+}
+
 static int on_close(nghttp2_session *h2, int32_t id, uint32_t code, void *user)
 {
         struct exchange *x = exchange_of(h2, id);
+        struct link *l = user;
 
-        (void)user;
         if (!x)
                 return 0;
         x->stream = 0;
+        if (l->leaving && goes_again(l, x, id))
+                return 0;
         if (!x->down_ended || code != NGHTTP2_NO_ERROR)
-                exchange_link_reset(x, reason_of_reset(x, code), SLICE_EMPTY);
+                exchange_link_reset(x, reason_of_reset(l, x, code), SLICE_EMPTY);
         return 0;
 }
 
@@ -257,6 +281,19 @@ static int on_send_data(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t
         if (rc == 0)
                 exchange_link_took(x, n);
         return rc;
+}
+
+static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+{
+        struct link *l = user;
+
+        (void)h2;
+        if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+                return 0;
+        l->made = frame->hd.stream_id;
+        if (!l->unsent)
+                l->unsent = l->made;
+        return 0;
 }
 
 static nghttp2_nv nv_of(struct slice name, struct slice value)
@@ -335,6 +372,7 @@ int link_start(struct link *l, struct exchange *x)
         nv[n] = nv_of(SLICE_LIT("brome-flow"), slice_of(flow, (size_t)len));
         nv[n++].flags = NGHTTP2_NV_FLAG_NO_INDEX; /* never twice the same: it would only fill the table that every field is looked up in */
         x->up_sent_end = x->up_ended && !buf_len(&x->up) && !(x->up_trailers && x->up_trailers->n);
+        x->keep_up = l->account && !x->tried && clock_mono_ms() - l->heard_ms >= LINK_QUIET_MS;
         x->stream = nghttp2_submit_request(l->h2, NULL, nv, n, x->up_sent_end ? NULL : &provider, x);
         if (x->stream < 0) {
                 x->stream = 0;
@@ -401,7 +439,11 @@ static void link_down(struct link *l, const char *why)
         l->h2 = NULL;
         pipe_fini(&l->pipe);
         while ((x = next_of(l))) {
+                int32_t id = x->stream;
+
                 x->stream = 0;
+                if (goes_again(l, x, id))
+                        continue;
                 exchange_link_reset(x, REASON_OUTER_GONE, SLICE_EMPTY);
                 if (x->state != EXCHANGE_ENDED)
                         exchange_end(x);
@@ -410,7 +452,12 @@ static void link_down(struct link *l, const char *why)
 
 static int link_write(struct link *l)
 {
-        if (pipe_send(&l->pipe) < 0)
+        size_t before = buf_len(&l->pipe.out);
+        int rc = pipe_send(&l->pipe);
+
+        if (buf_len(&l->pipe.out) < before)
+                l->unsent = 0;
+        if (rc < 0)
                 return -1;
         if (l->pipe.blocked != l->writing) {
                 l->writing = !l->writing;
@@ -418,6 +465,17 @@ static int link_write(struct link *l)
                         return -1;
         }
         return 0;
+}
+
+/* It takes nothing any more: what it said before that is heard yet, above all which streams it took. */
+static void hear_last(struct link *l)
+{
+        enum { READS = 16 };
+        ssize_t n;
+
+        for (int i = 0; l->account && i < READS && (n = recv(l->fd, scratch, sizeof(scratch), 0)) > 0; i++)
+                if (nghttp2_session_mem_recv(l->h2, scratch, (size_t)n) != n)
+                        return;
 }
 
 bool link_turn_end(struct link *l)
@@ -429,9 +487,14 @@ bool link_turn_end(struct link *l)
         l->pipe.sent = false;
         if (!l->broken && pipe_fill(&l->pipe, l->h2) < 0)
                 l->broken = true;
+        if (l->pipe.sent)
+                l->unsent = 0;
         any = !l->pipe.blocked && (l->pipe.sent || buf_len(&l->pipe.out));
-        if (l->broken || link_write(l) < 0)
-                link_down(l, l->broken ? "protocol error" : strerror(errno));
+        if (l->broken || link_write(l) < 0) {
+                const char *why = l->broken ? "protocol error" : strerror(errno);
+                hear_last(l);
+                link_down(l, why);
+        }
         return any;
 }
 
@@ -461,8 +524,11 @@ static void on_link_writable(evutil_socket_t fd, short what, void *arg)
 
         (void)fd, (void)what;
         l->pipe.blocked = false;
-        if (link_write(l) < 0)
-                link_down(l, strerror(errno));
+        if (link_write(l) < 0) {
+                const char *why = strerror(errno);
+                hear_last(l);
+                link_down(l, why);
+        }
 }
 
 /* --- life --- */
@@ -481,7 +547,7 @@ static const nghttp2_settings_entry settings[] = {
 };
 static const struct session_plan client = {
         .begin_headers = on_begin_headers, .header = on_header, .frame_recv = on_frame, .data = on_data, .stream_close = on_close,
-        .send_data = on_send_data, .frame_length = pipe_frame_length, .limit = session_limits,
+        .send_data = on_send_data, .frame_send = on_sent, .frame_length = pipe_frame_length, .limit = session_limits,
         .settings = settings, .settings_n = sizeof(settings) / sizeof(settings[0]), .window_bytes = LINK_WINDOW,
 };
 
@@ -496,6 +562,7 @@ struct link *link_open(struct door *d, int fd, struct account *account)
         l->door = d;
         l->account = account;
         l->fd = fd;
+        l->heard_ms = clock_mono_ms();
         pipe_init(&l->pipe, fd, LINK_OUT_BYTES);
         if (fd_nonblock(fd) < 0 || !(l->h2 = session_new(&client, l)) ||
             event_assign(&l->ev_read, d->base, fd, EV_READ | EV_PERSIST, on_link_readable, l) < 0 ||
@@ -517,3 +584,5 @@ void link_close(struct link *l)
 }
 
 bool link_is_up(const struct link *l) { return l && l->fd >= 0 && l->h2; }
+
+bool link_takes(const struct link *l) { return link_is_up(l) && !l->leaving; }

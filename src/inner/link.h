@@ -11,6 +11,7 @@
 struct link *link_open(struct door *d, int fd, struct account *account) __attribute__((warn_unused_result));
 void link_close(struct link *l); /* NULL is fine */
 bool link_is_up(const struct link *l);
+bool link_takes(const struct link *l); /* up, and its door did not say that it leaves */
 
 /* 0, or -1. */
 int link_start(struct link *l, struct exchange *x) __attribute__((warn_unused_result));

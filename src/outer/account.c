@@ -284,8 +284,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         tell_uses(a);
         if (link_streams(a->outer->link) || token_is_good(a, now_ms))
                 a->idle_since_ms = now_ms;
-        else if (now_ms - a->idle_since_ms >= ACCOUNT_IDLE_MS && !a->told_idle) {
-                a->told_idle = true; /* it is ended then: a stream that comes yet finds the link closed */
+        else if (now_ms - a->idle_since_ms >= ACCOUNT_IDLE_MS && !a->told_idle && link_leave(a->outer->link)) {
+                a->told_idle = true; /* it is ended then: a stream that comes yet goes to the next door */
                 control_say(a->outer->control, json_pack("{s:s}", "op", "idle"));
         }
 }

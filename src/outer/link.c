@@ -463,3 +463,13 @@ void link_each(struct link *l, void (*each)(struct exchange *ex, void *ctx), voi
 }
 
 size_t link_streams(const struct link *l) { return l->count; }
+
+bool link_leave(struct link *l)
+{
+        /* At once: a stream that came between the number and its frame would be taken here and sent again there. */
+        if (l->broken || l->pipe.blocked ||
+            nghttp2_submit_goaway(l->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(l->session), NGHTTP2_NO_ERROR, NULL, 0) != 0)
+                return false;
+        link_flush(l);
+        return true;
+}

@@ -13,6 +13,8 @@ void link_start(struct link *l);
 /* Every live exchange, for a policy change: the callback may end the exchange it is given. */
 void link_each(struct link *l, void (*each)(struct exchange *ex, void *ctx), void *ctx);
 size_t link_streams(const struct link *l);
+/* Says which streams it has taken, and takes no more (RFC 9113 §6.8): the inner door sends the others to the next door. False: it cannot be said now, and nothing changed. */
+bool link_leave(struct link *l);
 
 /* --- for exchange.c --- */
 int link_interim(struct link *l, struct exchange *ex, const struct headers *fields) __attribute__((warn_unused_result));

@@ -89,6 +89,7 @@ int main(void)
         struct start start = { .events_fd = -1, .link_fd = -1, .secret_fd = -1 };
         struct err err = ERR_INIT;
         static struct outer outer;
+        int rc;
 
         log_init("brome-outer", NULL);
         (void)!mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
@@ -110,5 +111,8 @@ int main(void)
                 log_error("%s", err.text);
                 return EXIT_FAILURE;
         }
-        return control_run(&outer) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+        rc = control_run(&outer);
+        if (outer.account)
+                (void)link_leave(outer.link);
+        return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -3,7 +3,8 @@
  * What it answers depends on the path: /echo sends the body back, /bytes/N that many bytes, /count counts the body, /head shows the request's fields, /hints an
  * interim answer first, /trailers ends with one, /refuse/ID says brome-reason, /early answers before the body, /cut resets half-way, /never waits.
  * /minted/TEXT says brome-minted, /used brome-account, /packed agrees to a WebSocket extension. WebSockets, CONNECT and connect-udp echo. It never judges
- * anything: that is what the tests look at. Argument 2: a file in which everything stands that came, as it came. */
+ * anything: that is what the tests look at. /leave answers and takes no more, /late/… is not taken by the first process that writes to its file and counted by
+ * the next, /gone/… is taken by none. Argument 2: a file in which everything stands that came, as it came. */
 #include "base/buf.h"
 #include "base/slice.h"
 
@@ -24,6 +25,13 @@ struct stream {
 
 static void answer(nghttp2_session *h2, int32_t id, struct stream *s);
 static FILE *came; /* NULL: nobody wants to know */
+static bool second; /* another one wrote there before */
+
+/* GOAWAY: the last stream that was taken. */
+static void leave(nghttp2_session *h2, int32_t last)
+{
+        nghttp2_submit_goaway(h2, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0);
+}
 
 static void note(const void *p, size_t n)
 {
@@ -83,6 +91,8 @@ static void respond_refusal(nghttp2_session *h2, int32_t id, const char *reason)
         nghttp2_submit_response(h2, id, h, 3, NULL);
 }
 
+static bool is_counted(const struct stream *s) { return !strcmp(s->path, "/count") || (second && !strncmp(s->path, "/late/", 6)); }
+
 static void answer(nghttp2_session *h2, int32_t id, struct stream *s)
 {
         if (!strcmp(s->method, "CONNECT")) {
@@ -107,7 +117,7 @@ static void answer(nghttp2_session *h2, int32_t id, struct stream *s)
         } else if (!strcmp(s->path, "/used")) {
                 s->ended = true;
                 respond(h2, id, s, "brome-account", "forge");
-        } else if (!strcmp(s->path, "/count")) {
+        } else if (is_counted(s)) {
                 /* answered at the end of the body */
         } else if (!strcmp(s->path, "/hints")) {
                 nghttp2_nv h[] = { nv(":status", "103"), nv("link", "</x>") };
@@ -125,6 +135,12 @@ static void answer(nghttp2_session *h2, int32_t id, struct stream *s)
                 buf_add_str(&s->down, "half");
                 s->cut = true;
                 respond(h2, id, s, "x-kind", "cut");
+        } else if (!strncmp(s->path, "/gone/", 6) || (!strncmp(s->path, "/late/", 6) && !second)) {
+                leave(h2, id > 2 ? id - 2 : 0);
+        } else if (!strcmp(s->path, "/leave")) {
+                s->ended = true;
+                respond(h2, id, s, "x-kind", "leave");
+                leave(h2, id);
         } else if (!strcmp(s->path, "/never")) {
                 /* no answer at all */
         } else {
@@ -217,7 +233,7 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *f, void *user)
         if (f->hd.type == NGHTTP2_HEADERS && f->headers.cat == NGHTTP2_HCAT_REQUEST)
                 answer(h2, f->hd.stream_id, s);
         if ((f->hd.type == NGHTTP2_HEADERS || f->hd.type == NGHTTP2_DATA) && (f->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
-                if (!strcmp(s->path, "/count")) {
+                if (is_counted(s)) {
                         buf_addf(&s->down, "%llu\n", (unsigned long long)s->count);
                         s->ended = true;
                         respond(h2, f->hd.stream_id, s, "x-kind", "count");
@@ -276,6 +292,7 @@ int main(int argc, char **argv)
         buf_init(&out, 0);
         if (argc > 2 && !(came = fopen(argv[2], "ab")))
                 return 1;
+        second = came && fseek(came, 0, SEEK_END) == 0 && ftell(came) > 0;
         for (;;) {
                 const uint8_t *p;
                 ssize_t n;

@@ -878,6 +878,76 @@ def policy_changes(r, c):
     quiet(r, c)
 
 
+def fresh_door(r, c):
+    """The door of forge is now the first one that writes to its file."""
+    if "forge" in r.doors:
+        r.doors["forge"].kill()
+        r.doors["forge"].wait()
+    r.forget()
+    while not r.asked.empty():
+        r.asked.get()
+    while r.asked.empty():
+        c.curl("https://api.forge.example/used")
+
+
+@test
+def a_door_that_leaves(r, c):
+    """It says what it did not take: that goes to the next door, once, and nothing is done twice."""
+    fresh_door(r, c)
+    for v in BOTH:
+        assert c.curl("https://api.forge.example/leave", v).returncode == 0
+        while not r.asked.empty():
+            r.asked.get()
+        mark = c.mark()
+        p = c.curl("https://api.forge.example/behind", "-i", v, "-H", "x-mark: " + mark, "-d", "body")
+        assert b" 200" in p.stdout and r.asked.get(timeout=1) == "forge" and r.asked.empty(), p
+        assert r.came("forge").count(mark.encode()) == 1
+    for v in BOTH:
+        for more in ([], ["-d", "a body"], ["-H", "Transfer-Encoding: chunked", "-d", "a body"]):
+            if v == "--http2" and "chunked" in str(more):
+                continue
+            c.curl("https://api.forge.example/leave")  # so that the next one is new
+            c.curl("https://api.forge.example/begin")
+            r.forget()
+            mark = c.mark()
+            p = c.curl("https://api.forge.example/gone/x", "-i", v, "-H", "x-mark: " + mark, *more)
+            assert b" 502" in p.stdout and b"outer-gone" in p.stdout, p
+            # A body had gone up to a door that spoke a moment ago: nobody keeps those.
+            assert r.came("forge").count(mark.encode()) == (1 if more else 2), (v, more)
+            ev = r.event(type="verdict", path="/gone/x")
+            assert r.event(type="end", id=ev["id"])["reason"] == "outer-gone"
+    c.curl("https://api.forge.example/begin")
+    assert b" 200" in c.curl("https://api.forge.example/late/x", "-i").stdout
+    assert r.ask({"op": "stats"})["held_bytes"] == 0
+    quiet(r, c)
+
+
+@test
+def a_door_that_leaves_after_a_long_rest(r, c):
+    """As at its idle end: what went up to it is still there, and goes up to the next one whole."""
+    fresh_door(r, c)
+    r.asked.get()
+    time.sleep(30.1)  # LINK_QUIET_MS
+    got, bodies = [], [os.urandom(n) for n in (3, 100_000, 900_000)]
+
+    def go(body, v):
+        got.append((len(body), post(c, "https://api.forge.example/late/%d" % len(body), body, v=v)))
+    threads = [threading.Thread(target=go, args=(body, v)) for body in bodies for v in BOTH]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for n, p in got:
+        assert b" 200" in p.stdout and p.stdout.endswith(b"\n%d\n" % n), p
+    assert r.asked.get() == "forge" and r.asked.empty()
+    for body in bodies[1:]:
+        assert body[-1000:] in r.came("forge")
+    deadline = time.monotonic() + 5
+    while r.ask({"op": "stats"})["held_bytes"]:
+        assert time.monotonic() < deadline
+    quiet(r, c)
+
+
 @test
 def no_door_in_time(r, c):
     r.no_link["other"] = None

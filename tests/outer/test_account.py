@@ -828,6 +828,14 @@ def t_no_second_try():
         expect(r.status == 502 and r.reason == "upstream-closed" and [g.path for g in o.got] == ["/", "/dies"], (r, o.got))
 
 
+def t_its_last_word():
+    """Which streams it took: the others go to the next door."""
+    with world() as (d, o):
+        expect(d.get("https", "api.example:443", "/", AUTH).status == 200, "serves")
+        d.say("policy", d.policy_file("no rules at all"))
+        expect(d.wait(lambda e: e["ev"] == "goaway")["code"] == 0, "it ends as it should")
+
+
 for name, fn in list(globals().items()):
     if name.startswith("t_"):
         only = sys.argv[3:]
