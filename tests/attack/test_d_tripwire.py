@@ -26,7 +26,7 @@ def make_world():
     w = World()
     for name, address in (("api.example", 10), ("other.example", 20), ("ws.example", 21), ("tcp.example", 30), ("udp.example", 30), ("sni.example", 40)):
         w.dns.set(name, f"203.0.113.{address}")
-        for i in range(100):
+        for i in range(200):
             w.dns.set(f"c{i}.{name}", f"203.0.113.{address}")
     w.api = Origin("203.0.113.10", 443, tls=w.server_tls("api.example"))
     w.other = Origin("203.0.113.20", 443, tls=w.server_tls("*.other.example"))
@@ -365,7 +365,7 @@ def test_every_place(w):
 def test_known_is_refused_without_freezing(w):
     """After `continue` the same placeholder to the same host is refused; the workspace goes on. Another host freezes it again."""
     need_brome()
-    b, host = w.b, "c90.other.example"
+    b, host = w.b, "c190.other.example"
     for expected in ("compromised", "running"):
         p = b.popen("exec", "-T", "s", "--", "curl", "-sS", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", "-H", f"x-note: {w.held}", f"https://{host}/")
         if expected == "compromised":
@@ -374,7 +374,7 @@ def test_known_is_refused_without_freezing(w):
         out, err = p.communicate(timeout=30)
         # Everything is cut when it goes off: the refusal may not have reached the client.
         assert out in ((b"403", b"000") if expected == "compromised" else (b"403",)) and state(b) == "running", (expected, out, err)
-    assert b.sh("s", "curl -sS -m 20 https://c91.other.example/fine", check=0).stdout.startswith("GET /fine")
+    assert b.sh("s", "curl -sS -m 20 https://c191.other.example/fine", check=0).stdout.startswith("GET /fine")
     assert not [a for a in alerts(b) if a["decision"] == "open"]
 
 
@@ -389,12 +389,12 @@ def test_only_a_person_ends_it(w):
     """Nothing leaves, nothing starts, no plain thaw; a restart of the daemon changes nothing of it."""
     need_brome()
     b, before = w.b, len(w.other.everything())
-    p, held = trip(w, "e", "c92.other.example")
+    p, held = trip(w, "e", "c192.other.example")
     shown = b("alerts", check=0)
-    assert "c92.other.example" in shown.stdout and "api" in shown.stdout and random_part(held)[:6] not in shown.stdout, shown
+    assert "c192.other.example" in shown.stdout and "api" in shown.stdout and random_part(held)[:6] not in shown.stdout, shown
     assert b("workspace", "thaw", "e").returncode != 0 and state(b, "e") == "compromised"
     assert b("exec", "-T", "e", "--", "true").returncode != 0
-    assert state(b) == "running" and b.sh("s", "curl -sS -m 20 https://c91.other.example/neighbour", check=0).stdout.startswith("GET /neighbour")
+    assert state(b) == "running" and b.sh("s", "curl -sS -m 20 https://c191.other.example/neighbour", check=0).stdout.startswith("GET /neighbour")
     b("daemon", "restart", check=0)
     p.communicate(timeout=30)
     assert state(b, "e") == "compromised", b("workspace", "ls").stdout
@@ -425,7 +425,7 @@ def test_ordinary_user(w):
     b.sh("u", "(while :; do printf x >>/tmp/counted; sleep 0.01; done) >/dev/null 2>&1 </dev/null & sleep 0.1; test -s /tmp/counted", check=0)
     assert not stands_still(b, "u", "/tmp/counted")
     held, before = account.held(b, "u"), len(w.other.everything())
-    p = b.popen("exec", "-T", "u", "--", "curl", "-sS", "-m", "30", "-d", f"a={held}", "https://c97.other.example/plain")
+    p = b.popen("exec", "-T", "u", "--", "curl", "-sS", "-m", "30", "-d", f"a={held}", "https://c197.other.example/plain")
     wait_for("compromised", lambda: state(b, "u") == "compromised")
     wait_for("everything stands still", lambda: stands_still(b, "u", "/tmp/counted"), 10)
     assert w.other.everything()[before:] == b"" and len(alerts(b, "u")) == 1
@@ -475,12 +475,12 @@ def test_save_evidence(w):
     need_brome()
     b = w.b
     if state(b, "e") != "compromised":
-        trip(w, "e", "c93.other.example")
+        trip(w, "e", "c193.other.example")
     p = b("workspace", "stop", "e", "--save-evidence", check=0)
     folder = re.search(r"(/\S*evidence\S*)", p.stdout + p.stderr)
     assert folder, p
     text = sh("sh", "-c", f"cat {folder[1].rstrip('.')}/* 2>/dev/null; ls -R {folder[1].rstrip('.')}").stdout.decode(errors="replace")
-    assert SECRET not in text and "c92.other.example" in text or "c93.other.example" in text, text[:2000]
+    assert SECRET not in text and "c192.other.example" in text or "c193.other.example" in text, text[:2000]
     assert not [a for a in alerts(b, "e") if a["decision"] == "open"]
 
 
@@ -490,7 +490,7 @@ def test_wipe(w):
     b = w.b
     b("workspace", "start", "e", check=0)
     b.sh("e", "echo kept >~/mine", check=0)
-    p, held = trip(w, "e", "c94.other.example")
+    p, held = trip(w, "e", "c194.other.example")
     b("workspace", "wipe", "e", "--yes", check=0)
     p.communicate(timeout=30)
     assert state(b, "e") == "stopped" and not [a for a in alerts(b, "e") if a["decision"] == "open"]
@@ -506,7 +506,7 @@ def test_frozen_fast(w):
     """From the request to `compromised`: for a person's eye; the figure itself is bench's."""
     need_brome()
     began = time.monotonic()
-    p, _ = trip(w, "s", "c95.other.example")
+    p, _ = trip(w, "s", "c195.other.example")
     assert time.monotonic() - began < 10
     w.b("workspace", "thaw", "s", "--continue", check=0)
     p.communicate(timeout=30)
