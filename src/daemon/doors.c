@@ -250,8 +250,8 @@ static bool heard_policy(struct program *p, struct chan_msg *msg)
         struct account_door *d = door_of(p);
         long long cut = chan_int(msg, "cut", 0), generation = chan_int(msg, "generation", -1);
 
-        /* In order, each once. */
-        if (!d->acks_due || generation <= 0 || (uint64_t)generation <= d->acked || (uint64_t)generation > d->sent || cut < 0 || cut > INT_MAX ||
+        /* In order, each once. The same rules are sent again when only a CA file that they name is another one. */
+        if (!d->acks_due || generation <= 0 || (uint64_t)generation < d->acked || (uint64_t)generation > d->sent || cut < 0 || cut > INT_MAX ||
             (d->acks_due == 1 && (uint64_t)generation != d->sent))
                 return false;
         d->acked = (uint64_t)generation;

@@ -274,6 +274,28 @@ def test_policy_reaches_account_doors_first():
         c.ok("session.close", workspace="t1")
 
 
+def generations(h):
+    return [m["generation"] for m in h.said("outer") if m["op"] == "policy"]
+
+
+def test_ca_file_reaches_account_doors():
+    """The same rules, another CA in the file they name: sent again with their generation, and that is no lie of the door that confirms it."""
+    with up() as h:
+        ca = f"{h.dir}/conf/ca.pem"
+        h.write(ca, "OLD CA")
+        h.write(h.conf, f'host api.forge.example {{ ca file "{ca}" }}\n' + CONF)
+        c = opened(h)
+        door(h)
+        h.write(ca, "NEW CA")
+        c.ok("reload")
+        until(lambda: len(generations(h)) == 4)
+        assert len(set(generations(h))) == 1, generations(h)
+        assert state(c)["state"] == "running", h.log()
+        c.ok("rules.set", "allow web api.forge.example\n", workspace="t1")
+        assert state(c)["state"] == "running", h.log()
+        c.ok("session.close", workspace="t1")
+
+
 def test_door_that_does_not_confirm():
     with up() as h:
         c = opened(h)
