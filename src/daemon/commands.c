@@ -371,20 +371,6 @@ static void do_rules_set(struct daemon *d, const struct request *r, struct chan_
         buf_fini(&text);
 }
 
-static int read_again(struct daemon *d, struct diags *errors)
-{
-        if (registry_load(d, errors) < 0)
-                return -1;
-        /* The rules may be the same and the CA files that they name others: a CA that was taken away must not go on counting. */
-        for (size_t i = 0; i < d->workspace_count; i++) {
-                struct workspace *ws = d->workspaces[i];
-
-                if (ws->session && ws->session->change == CHANGE_NONE && settings_names_ca(ws->settings, ws->conf))
-                        session_policy(ws, (struct reply){ 0 }, "CA files were read again");
-        }
-        return 0;
-}
-
 static void do_reload(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
         static struct diags errors;
@@ -392,10 +378,18 @@ static void do_reload(struct daemon *d, const struct request *r, struct chan_msg
         (void)msg;
         (void)r;
         errors = (struct diags){ 0 };
-        if (read_again(d, &errors) < 0)
+        if (registry_load(d, &errors) < 0) {
                 command_refuse_config(d, reply, &errors);
-        else
-                reply_done(d, reply);
+                return;
+        }
+        /* The rules may be the same and the CA files that they name others: a CA that was taken away must not go on counting. */
+        for (size_t i = 0; i < d->workspace_count; i++) {
+                struct workspace *ws = d->workspaces[i];
+
+                if (ws->session && ws->session->change == CHANGE_NONE && settings_names_ca(ws->settings, ws->conf))
+                        session_policy(ws, (struct reply){ 0 }, "CA files were read again");
+        }
+        reply_done(d, reply);
 }
 
 /* A person edited a file and goes on as if that were enough: it is. What does not parse is tried once, and said with every answer (say_stale). */
@@ -406,7 +400,7 @@ static void notice_edits(struct daemon *d)
         if (d->stopping || !stamps_changed(d->stamps))
                 return;
         errors = (struct diags){ 0 };
-        if (read_again(d, &errors) < 0)
+        if (registry_load(d, &errors) < 0)
                 log_error("the configuration was changed and could not be read again: %s", d->settings_error);
         else
                 log_info("the configuration was changed and read again");
