@@ -10,7 +10,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { BETWEEN_BYTES = 16 * 1024, ZSTD_WINDOW_LOG_MAX = 23 };
+enum { BETWEEN_BYTES = 16 * 1024, ZSTD_WINDOW_LOG_MAX = 23, ZSTD_HEAD_BYTES = 18 /* RFC 8878 §3.1.1: magic number and frame header, at most */ };
 static_assert(1 << ZSTD_WINDOW_LOG_MAX == CODING_WINDOW_BYTES_MAX, "the same limit");
 
 enum progress {
@@ -25,7 +25,7 @@ struct stage {
         bool begun;    /* a byte of it came */
         bool ended;    /* at an end of a member, a frame, a stream */
         bool full;     /* the last step filled its room: there may be more without input */
-        bool inside;   /* CODING_ZSTD: a frame has begun */
+        uint8_t head;  /* CODING_ZSTD: bytes of the frame's header that were given */
         bool chosen;   /* CODING_DEFLATE: zlib or raw */
         uint8_t first; /* CODING_DEFLATE: the first byte, kept until the second one shows which it is */
         bool has_first;
@@ -172,15 +172,19 @@ static enum progress step_br(struct stage *s, struct slice *in, uint8_t *out, si
 
 static enum progress step_zstd(struct stage *s, struct slice *in, uint8_t *out, size_t cap, size_t *n)
 {
-        /* A frame that is here whole is decoded by another path of the library, which is stricter: whether a body is good must not depend on how it
-         * is cut. The first byte alone keeps it off that path. */
-        ZSTD_inBuffer from = { in->p, s->inside || in->n == 0 ? in->n : 1, 0 };
+        /* SECURITY: whether a body is good must not depend on how it is cut. The library looks at what it is given in one piece while it reads a frame's
+         * header: a frame that is there whole takes another, stricter path, and behind a wrong header a piece that begins with the magic number of a
+         * format older than the RFC is decoded as that. The header byte by byte keeps it off both. */
+        ZSTD_inBuffer from = { in->p, s->head == ZSTD_HEAD_BYTES || in->n == 0 ? in->n : 1, 0 };
         ZSTD_outBuffer to = { out, cap, 0 };
         size_t rc = ZSTD_decompressStream(s->zstd, &to, &from);
 
         *in = slice_skip(*in, from.pos);
         *n = to.pos;
-        s->inside = rc != 0;
+        if (rc == 0)
+                s->head = 0;
+        else if (s->head < ZSTD_HEAD_BYTES)
+                s->head = (uint8_t)(s->head + from.pos);
         if (ZSTD_isError(rc))
                 return PROGRESS_BAD;
         return rc == 0 ? PROGRESS_ENDED : PROGRESS_ON;

@@ -211,6 +211,31 @@ static void test_window(void **state)
         check(&zstd, 1, slice_of(frame, sizeof(frame)), SLICE_EMPTY, CODING_CORRUPT);
 }
 
+/* zstd 0.5, which libraries may still read, behind a wrong magic number and behind a wrong header: nothing of it is decoded, however it is cut. */
+static void test_old_format(void **state)
+{
+        static const char old[] = "\x25\xb5\x2f\xfd\x00\x40\x00\x05hello\xc0\x00\x00";
+        static const struct slice before[] = { SLICE_LIT(""), SLICE_LIT("\x28"), SLICE_LIT("\x28\xb5\x2f\xfd\x0b") };
+        const enum coding zstd = CODING_ZSTD;
+
+        (void)state;
+        for (size_t i = 0; i < 3; i++)
+                for (size_t step = 1; step < 24; step++) {
+                        struct buf in, out;
+                        enum coding_problem got;
+
+                        buf_init(&in, 0);
+                        buf_init(&out, 0);
+                        buf_add_slice(&in, before[i]);
+                        buf_add(&in, old, sizeof(old) - 1);
+                        assert_int_equal(decode(&zstd, 1, buf_slice(&in), step, 100, &out, &got), CODING_BAD);
+                        assert_int_equal(got, CODING_CORRUPT);
+                        assert_int_equal(buf_len(&out), 0);
+                        buf_fini(&in);
+                        buf_fini(&out);
+                }
+}
+
 /* A hundred megabytes of zeroes from a few hundred bytes: a step gives what there is room for and no more. */
 static void test_bomb(void **state)
 {
@@ -304,7 +329,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_each),   cmocka_unit_test(test_members), cmocka_unit_test(test_stacks),   cmocka_unit_test(test_bad),
-                cmocka_unit_test(test_window), cmocka_unit_test(test_bomb),    cmocka_unit_test(test_messages), cmocka_unit_test(test_parse),
+                cmocka_unit_test(test_window), cmocka_unit_test(test_old_format), cmocka_unit_test(test_bomb), cmocka_unit_test(test_messages), cmocka_unit_test(test_parse),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
