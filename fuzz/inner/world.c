@@ -86,6 +86,7 @@ struct link *link_open(struct door *d, int fd, struct account *account)
 }
 void link_close(struct link *l) { (void)l; }
 bool link_is_up(const struct link *l) { return l != NULL; }
+bool link_takes(const struct link *l) { return l != NULL; }
 bool link_turn_end(struct link *l)
 {
         (void)l;
