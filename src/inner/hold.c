@@ -244,12 +244,20 @@ static void pay(struct exchange *x, size_t n)
         x->leg->room(x, n);
 }
 
+/* Of a length that was said, at once: grown by doubling, a body is copied once more. It was counted when the hold began. */
+static void make_room(struct hold *h)
+{
+        if (h->reserved && !h->bytes.cap && h->x->req->body == BODY_LENGTH)
+                (void)buf_reserve(&h->bytes, h->reserved);
+}
+
 int hold_feed(struct exchange *x, struct slice s)
 {
         struct hold *h = x->hold;
 
         if (h->ended)
                 return 0;
+        make_room(h);
         if (x->door->hold_bytes + s.n > HELD_MAX_BYTES || buf_add_slice(&h->bytes, s) < 0)
                 return refuse(x, REASON_LIMIT, "too much is held");
         x->door->hold_bytes += s.n;
