@@ -408,6 +408,30 @@ def t_ask_credential():
         expect(d.get("https", "api.example:443", "/free").status == 200, "goes on")
 
 
+def t_answer_too_late():
+    """Who left is answered to nobody: nothing goes out, no grant stands for the next one, and an old question's answer is not a new one's."""
+    with world(extra="ask before use") as (d, o):
+        old = []
+        for end in ("reset", "policy"):
+            i = d.request("POST", "https", "api.example:443", "/left", AUTH, stream=True)
+            old.append(d.asked())
+            if end == "reset":
+                d.say("reset", i)
+            else:  # the rule that let it in is gone
+                d.policy(policy(o, extra="ask before use", rules=("allow web other.example",)), CA)
+                d.policy(policy(o, extra="ask before use"), CA)
+            e = d.wait(lambda e: e["ev"] == "ask-end")
+            expect(e["id"] == old[-1]["id"], e)
+            d.answer(old[-1], "allow", -1)
+        i = d.request("GET", "https", "api.example:443", "/next", AUTH)
+        a = d.asked()
+        expect(a["id"] > max(b["id"] for b in old), (a, old))
+        for b in old:
+            d.answer(b, "allow", -1)
+        d.answer(a, "deny")
+        expect(d.result(i).reason == "consent-denied" and o.accepted == 0, o.got)
+
+
 def t_many_ask_once():
     with world(extra="ask before use") as (d, o):
         ids = [d.request("GET", "https", "api.example:443", "/%d" % k, AUTH) for k in range(1000)]
