@@ -458,4 +458,5 @@ def main():
         pathlib.Path(o.json).write_text(json.dumps(results, indent=1))
 
 
-main()
+if __name__ == "__main__":
+    main()
