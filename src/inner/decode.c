@@ -51,10 +51,10 @@ static enum decode_answer feed_piece(struct decode *dec, struct slice in, bool l
                 dec->decoded += n;
                 *made += n;
                 dec->bomb = dec->decoded > DECODED_FREE_BYTES + dec->coded * DECODED_RATIO;
+                if (n && text(ctx, slice_of(block, n)) < 0) /* also what stands before the fault */
+                        return DECODE_STOPPED;
                 if (status == CODING_BAD || dec->bomb)
                         return DECODE_BAD;
-                if (n && text(ctx, slice_of(block, n)) < 0)
-                        return DECODE_STOPPED;
         } while (status == CODING_OUT);
         return DECODE_OK;
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "inner/decode.h"
 #include "inner/events.h"
+#include "inner/guess.h"
 #include "inner/tripwire.h"
 #include "rules/profile.h"
 
@@ -21,6 +22,8 @@ struct hold {
         struct scan scan;
         size_t read;        /* bytes at the front that git or the decoder have read */
         struct decode *decode; /* NULL: the bytes are what they say */
+        struct guess guess;    /* of a body that does not say that it is coded */
+        bool guesses;
         struct git_body *git;  /* NULL: no body of git's */
         struct headers *trailers;
         int64_t touched_ms; /* the last byte came */
@@ -139,6 +142,34 @@ static int look_decoded(struct exchange *x, size_t *clear)
         return 0;
 }
 
+static int look_at_guessed(void *ctx, struct decode *dec, bool last)
+{
+        struct exchange *x = ctx;
+        static const struct stream_place place = { "body", SLOT_BODY, false };
+        size_t clear;
+
+        if (!x->door->tokens)
+                return 0;
+        if (look(x, &dec->scan, &place, NULL, buf_slice(&dec->text), last, &clear) < 0)
+                return -1;
+        buf_consume(&dec->text, clear);
+        scan_drop(&dec->scan, clear);
+        return 0;
+}
+
+static int guess_on(struct exchange *x, size_t *clear)
+{
+        struct hold *h = x->hold;
+        size_t n = buf_len(&h->bytes), pending;
+
+        if (guess_feed(&h->guess, slice_skip(buf_slice(&h->bytes), h->read), h->ended, look_at_guessed, x) < 0)
+                return -1;
+        pending = guess_pending(&h->guess);
+        if (n - (pending < n ? pending : n) < *clear)
+                *clear = n - (pending < n ? pending : n);
+        return 0;
+}
+
 /* How many bytes from the front may go on. 0, or -1: refused. */
 static int look_at_all(struct exchange *x, size_t *clear)
 {
@@ -150,6 +181,8 @@ static int look_at_all(struct exchange *x, size_t *clear)
         if (h->decode)
                 return look_decoded(x, clear);
         if (h->git && read_git(x, slice_skip(buf_slice(&h->bytes), h->read)) < 0)
+                return -1;
+        if (h->guesses && guess_on(x, clear) < 0)
                 return -1;
         h->read = buf_len(&h->bytes);
         return 0;
@@ -196,6 +229,7 @@ static void stop_decoding(struct hold *h)
         h->decoding = 0;
         decode_free(h->decode);
         h->decode = NULL;
+        guess_end(&h->guess);
 }
 
 static void unreserve(struct hold *h)
@@ -357,10 +391,19 @@ static int codings_of(const struct request *r, enum coding list[CODINGS_MAX])
         return n;
 }
 
+static bool is_multipart(const struct request *r)
+{
+        struct slice type = headers_value(&r->headers, "content-type");
+
+        return slice_iis(slice_first(type, 10), "multipart/");
+}
+
 static bool with_readers(struct hold *h, const enum coding *list, int n)
 {
         if (n && !(h->decode = decode_new(list, (size_t)n, h->x->door->tokens)))
                 return false;
+        h->guesses = !n && h->x->verdict.profile != PROFILE_GIT;
+        guess_begin(&h->guess, h->x->door, is_multipart(h->x->req));
         if (h->x->verdict.profile == PROFILE_GIT) {
                 h->git = malloc(sizeof(*h->git));
                 if (!h->git)
@@ -416,6 +459,8 @@ void hold_stop(struct exchange *x)
         unreserve(h);
         x->door->decode_bytes -= h->decoding; /* the decoder itself may be at work up the stack */
         h->decoding = 0;
+        guess_stop(&h->guess);
+        h->guesses = false;
         if (h->waiting)
                 TAILQ_REMOVE(&x->door->hold_queue, h, queue);
         h->waiting = false;
@@ -429,6 +474,7 @@ void hold_free(struct hold *h)
         if (!h)
                 return;
         decode_free(h->decode);
+        decode_free(h->guess.decode);
         free(h->git);
         free(h);
 }

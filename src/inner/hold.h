@@ -6,7 +6,8 @@
  *   holding   no byte of the request has left; the leg got its room for what stands here, so that the guest goes on sending
  *   released  all of it, or its first HOLD_BYTES, is clear: the stream is open, and bytes go on as they are scanned
  *
- * Streams that are duplex by nature are released from the start. A coded body is scanned as it came and decoded; what goes on is what came. */
+ * Streams that are duplex by nature are released from the start. A coded body is scanned as it came and decoded; what goes on is what came.
+ * So is one that looks packed and does not say so (guess.h). */
 #ifndef BROME_INNER_HOLD_H
 #define BROME_INNER_HOLD_H
 

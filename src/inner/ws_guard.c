@@ -3,6 +3,7 @@
  * The one idea: a list of parts (heads, payload, control frames) says which waiting bytes are payload; bytes leave from the front, payload only as far as the scan calls it
  * clear. A message is one stream, whatever its fragments; its end decides what is left of it. */
 #include "base/log.h"
+#include "inner/guess.h"
 #include "inner/tripwire.h"
 #include "inner/ws.h"
 
@@ -22,6 +23,8 @@ struct ws_guard {
         struct buf plain; /* the payload among them, unmasked */
         struct buf parts; /* struct part, of raw */
         struct scan scan; /* of plain */
+        struct guess guess; /* of a binary message */
+        size_t guessed;     /* bytes at the front of plain that it has seen */
         size_t control_n;
         uint8_t control[CONTROL_BYTES_MAX];
 };
@@ -37,6 +40,7 @@ struct ws_guard *ws_guard_new(struct exchange *x)
         buf_init(&g->plain, WS_HELD_BYTES);
         buf_init(&g->parts, 0);
         scan_begin(&g->scan, x->door->tokens);
+        guess_begin(&g->guess, x->door, false);
         return g;
 }
 
@@ -44,6 +48,7 @@ void ws_guard_free(struct ws_guard *g)
 {
         if (!g)
                 return;
+        guess_end(&g->guess);
         buf_fini(&g->raw);
         buf_fini(&g->plain);
         buf_fini(&g->parts);
@@ -113,6 +118,43 @@ static void redact(struct ws_guard *g, const struct scan_hit *hit)
                         g->raw.bytes[g->raw.start + raw_at(g, hit->at + i)] ^= plain[i] ^ before[i];
 }
 
+static int look_at_guessed(void *ctx, struct decode *dec, bool last)
+{
+        static const struct stream_place p = { "websocket", SLOT_WEBSOCKET, false };
+        struct ws_guard *g = ctx;
+        struct door *d = g->x->door;
+        struct scan_hit hit;
+        enum reason reason;
+        bool found = false;
+        size_t clear = buf_len(&dec->text);
+
+        if (d->tokens) {
+                dec->scan.set = d->tokens;
+                clear = scan_step(&dec->scan, buf_slice(&dec->text), last, &found, &hit);
+        }
+        if (found) {
+                (void)tripwire_stream(g->x, &p, &hit, &reason); /* at home as well: nobody swaps what is packed */
+                refuse(g, reason, &hit);
+                return -1;
+        }
+        buf_consume(&dec->text, clear);
+        scan_drop(&dec->scan, clear);
+        return 0;
+}
+
+static int look_packed(struct ws_guard *g, bool last, size_t *clear)
+{
+        size_t n = buf_len(&g->plain), pending;
+
+        if (guess_feed(&g->guess, slice_skip(buf_slice(&g->plain), g->guessed), last, look_at_guessed, g) < 0)
+                return -1;
+        g->guessed = n;
+        pending = guess_pending(&g->guess);
+        if (n - (pending < n ? pending : n) < *clear)
+                *clear = n - (pending < n ? pending : n);
+        return 0;
+}
+
 /* 0 with *clear, or -1: refused. */
 static int look(struct ws_guard *g, bool text, bool last, size_t *clear)
 {
@@ -146,7 +188,7 @@ static int look(struct ws_guard *g, bool text, bool last, size_t *clear)
                         return -1;
                 }
         }
-        return 0;
+        return text ? 0 : look_packed(g, last, clear);
 }
 
 static int look_at_control(struct ws_guard *g)
@@ -186,6 +228,7 @@ static int give(struct ws_guard *g, size_t clear, struct buf *out)
                 buf_consume(&g->parts, sizeof(p));
         }
         buf_consume(&g->plain, gone);
+        g->guessed -= gone < g->guessed ? gone : g->guessed;
         scan_drop(&g->scan, gone);
         return 0;
 }
@@ -198,8 +241,11 @@ static int got_frame(struct ws_guard *g, const struct ws_reader *r)
 {
         if (is_control(r))
                 g->control_n = 0;
-        else if (r->frame.opcode != WS_CONTINUATION)
+        else if (r->frame.opcode != WS_CONTINUATION) {
                 scan_begin(&g->scan, g->x->door->tokens);
+                guess_end(&g->guess);
+                guess_begin(&g->guess, g->x->door, false);
+        }
         return add(g, is_control(r) ? PART_CONTROL : PART_HEAD, r->frame.head);
 }
 

@@ -315,9 +315,10 @@ static enum coding_status stage_pull(struct codings *c, size_t i, struct slice *
                 }
                 if (mine.n == 0 && !s->full)
                         return over ? stage_finish(c, s) : CODING_MORE;
-                if (stage_step(c, s, &mine, out + *n, cap - *n, &made) == CODING_BAD)
-                        return CODING_BAD;
+                enum coding_status status = stage_step(c, s, &mine, out + *n, cap - *n, &made);
                 *n += made;
+                if (status == CODING_BAD)
+                        return CODING_BAD;
                 if (i)
                         s->at += before - mine.n;
                 else

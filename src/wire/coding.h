@@ -32,7 +32,7 @@ enum coding_status {
         CODING_OUT,  /* out is full: call again, also with nothing more to give */
         CODING_MORE, /* *in was used up and all of it is in out */
         CODING_END,  /* `last`, and the body is whole */
-        CODING_BAD   /* see codings_problem; nothing that follows is decoded */
+        CODING_BAD   /* see codings_problem; out has what stands before it, nothing that follows is decoded */
 };
 enum coding_problem { CODING_PROBLEM_NONE, CODING_CORRUPT, CODING_CUT, CODING_TRAILING, CODING_MEMORY, CODING_PROBLEM_COUNT };
 

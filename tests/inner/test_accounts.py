@@ -365,6 +365,51 @@ def coded_bodies_arrive_as_they_were(r, c):
         quiet(r, c, mark)
 
 
+@test
+def packed_without_saying_so(r, c):
+    """An archive that is uploaded. What only looks like one is refused to nobody."""
+    import zstandard
+    text = b"some text " * 50 + FORGE.encode() + b" and more" * 50
+    noise = os.urandom(200_000).hex().encode()
+    bodies = [gzip.compress(text), zstandard.compress(text), gzip.compress(noise + text), zstandard.compress(noise + text), gzip.compress(b"first") + gzip.compress(text),
+              gzip.compress(text)[:-9], gzip.compress(text)[:-8] + b"12345678", gzip.compress(base64.b64encode(text)), gzip.compress(text) + b"tail", zstandard.compress(text) + b"tail"]
+    for v in BOTH:
+        for body in bodies:
+            mark = c.mark()
+            p = post(c, "https://example.org/packed", body, "-H", "x-mark: " + mark, "-H", "Content-Type: application/octet-stream", v=v)
+            tripped(r, c, p, mark, field="body", method="POST", account="forge")
+        for body in bodies:
+            mark = c.mark()
+            p = c.curl("https://example.org/form", "-i", v, "-H", "x-mark: " + mark, "-F", "a=b", "-F", "file=@-;filename=x.gz", "-F", "c=d", input=body)
+            tripped(r, c, p, mark, field="body", method="POST", account="forge")
+    for body in bodies[:2]:  # a byte a chunk; and as the last of several packed parts
+        mark = c.mark()
+        s = h1_open(c, "example.org", ["/echo", "Transfer-Encoding: chunked", "x-mark: " + mark])
+        s.sendall(b"".join(b"1\r\n%c\r\n" % ch for ch in body) + b"0\r\n\r\n")
+        assert b" 403 " in read_all(s)
+        assert decided(r, c)["field"] == "body"
+        quiet(r, c, mark)
+        many = b"".join(b"--zz\r\nContent-Disposition: form-data; name=%d\r\n\r\n%s\r\n" % (i, part) for i, part in enumerate([gzip.compress(b"small")] * 20 + [b"", body])) + b"--zz--\r\n"
+        mark = c.mark()
+        p = post(c, "https://example.org/form", many, "-H", "x-mark: " + mark, "-H", "Content-Type: multipart/form-data; boundary=zz")
+        tripped(r, c, p, mark, field="body")
+        p = post(c, "https://api.forge.example/own", body)
+        assert b" 403" in p.stdout and b"wrong-field" in p.stdout, p
+        quiet(r, c)
+    late = b"--zz\r\n\r\n" + b"x" * (3 << 19) + b"\r\n--zz\r\n\r\n" + gzip.compress(os.urandom(300_000) + text) + b"\r\n--zz--\r\n"
+    p = post(c, "https://example.org/count", late, "-H", "Content-Type: multipart/form-data; boundary=zz")
+    assert decided(r, c)["field"] == "body" and b" 200" not in p.stdout
+    for v in BOTH:
+        for body in (gzip.compress(noise), zstandard.compress(noise), b"\x1f\x8b\x08 no gzip" + noise, b"\x28\xb5\x2f\xfd no zstd" + noise, b"\x1f\x8b\x08", b"\x1f", b"\x28\xb5\x2f\xfd",
+                     zstandard.compress(b"\0" * (100 << 20)), gzip.compress(os.urandom(3 << 20)), b"x" + gzip.compress(b"y"), zstandard.compress(os.urandom(3 << 20)),
+                     b"\x50\x2a\x4d\x18" + struct.pack("<I", 2 << 20) + bytes(2 << 20), b"\x28\xb5\x2f\xfd\x00\x58" + b"\0\0\0" * 400_000):
+            for how in ([], ["-H", "Content-Type: multipart/form-data; boundary=zz"]):
+                p = post(c, "https://example.org/count", body, *how, v=v)
+                assert b" 200" in p.stdout and p.stdout.endswith(b"\n%d\n" % len(body)), (body[:9], len(body), p)
+    assert r.ask({"op": "stats"})["held_bytes"] == 0
+    quiet(r, c)
+
+
 def until(s, text):
     got = b""
     while text not in got:
@@ -754,6 +799,31 @@ def websockets(r, c):
     r.event(type="note", reason="wrong-field")
     quiet(r, c, FORGE[4:16])
     assert not mask_of(r.all_came(), FORGE[4:16].encode())
+
+
+@test
+def websockets_with_packed_messages(r, c):
+    import zstandard
+    text = b"some text " * 50 + FORGE.encode() + b" and more" * 50
+    for body in (gzip.compress(text), zstandard.compress(text), gzip.compress(os.urandom(60_000) + text)):
+        for fragments in (1, 7) if len(body) < 1000 else (len(body) // 100,):  # the stand-in reads small frames only
+            s, _ = ws_open(c, "example.org")
+            s.sendall(frame(b"hello"))
+            assert b"hello" in s.recv(100)
+            step = -(-len(body) // fragments)
+            try:
+                s.sendall(b"".join(frame(body[i:i + step], 2 if i == 0 else 0, i + step >= len(body)) for i in range(0, len(body), step)))
+            except OSError:
+                pass  # it was cut meanwhile
+            read_all(s)
+            trip = decided(r, c)
+            assert trip["field"] == "websocket" and trip["account"] == "forge", trip
+    s, _ = ws_open(c, "example.org")
+    for body in (gzip.compress(b"harmless" * 4), b"\x1f\x8b\x08 no gzip", zstandard.compress(b"harmless")[:20], b"\x28\xb5\x2f\xfd no zstd"):
+        s.sendall(frame(body, 2) + frame(b"next"))
+        until(s, b"next")
+    s.close()
+    quiet(r, c)
 
 
 @test
