@@ -13,7 +13,7 @@
 
 enum { BODY_MAX = 64 };
 static const char policy_text[] = "rules {\nallow web a.example path \"/pub/**\" read-only\ndeny web a.example path \"/api/private/**\"\n"
-                                  "allow web a.example path \"/api/**\" GET, POST body max 64\nallow web a.example path \"/ws\"\n}\n";
+                                  "allow web a.example path \"/api/**\" GET, POST body max 64\nallow web a.example path \"/ws\"\nallow web a.example path \"/up/**\" POST\n}\n";
 /* In a world with accounts: one whose placeholder is at home elsewhere, and of which nothing may leave. The stream rule has no hold. */
 #define RANDOM "abcdefghijklmnopqrstuvwxyz234567"
 static const char accounts_text[] = "credential far { kind bearer; for far.example; placeholder \"brm_" RANDOM "\" }\n";
@@ -71,6 +71,8 @@ static bool naive_allows(const struct request *r, uint64_t body_bytes)
                 return reads && plain && r->body == BODY_NONE && body_bytes == 0 && !r->override && naive_path(r->target.path, "/pub/", NULL);
         if (slice_is(r->target.path, "/ws"))
                 return true;
+        if (starts(r->target.path, "/up/"))
+                return slice_is(r->method, "POST") && naive_path(r->target.path, "/up/", NULL);
         return (get || slice_is(r->method, "POST")) && body_bytes <= BODY_MAX && naive_path(r->target.path, "/api/", "/api/private/");
 }
 
@@ -105,6 +107,7 @@ int link_start(struct link *l, struct exchange *x)
                 return -1;
         for (size_t i = 0; i < h.n; i++)
                 HOLDS(buf_addf(&world->up, "%.*s: %.*s\n", SLICE_FMT(h.at[i].name), SLICE_FMT(h.at[i].value)) == 0);
+        world->up_head = buf_len(&world->up);
         world->streams[world->stream_count++] = x;
         x->stream = 1;
         return 0;

@@ -17,6 +17,7 @@ struct world {
         struct exchange *streams[WORLD_STREAMS]; /* started and not ended; by order */
         size_t stream_count;
         struct buf up;   /* what the outer door was told, in order: request heads, bodies, ends */
+        size_t up_head;  /* of it, the last head and what was before it */
         struct buf down; /* what the guest got */
         int heard;       /* bromed's end of the control channel */
         bool answers;    /* answers each request at its end by itself */
