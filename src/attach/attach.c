@@ -744,7 +744,8 @@ int attach_run(int stream_fd, const struct attach_options *options)
                 *options->err = a->err;
         else if (a->err.text[0] != 0)
                 fprintf(stderr, "brome: %s\n", a->err.text);
-        status = a->status == 0 && a->unwritten != 0 ? ATTACH_LOST : a->status;
+        /* The SIGPIPE was ours: whether the program had ended before it came is chance. */
+        status = (a->status == 0 || a->status == 128 + SIGPIPE) && a->unwritten != 0 ? ATTACH_LOST : a->status;
         for (int i = 0; i < 2; i++) {
                 buf_fini(&a->sinks[i].raw);
                 buf_fini(&a->sinks[i].ready);
