@@ -4,7 +4,8 @@ import fcntl, hashlib, os, pty, select, signal, socket, struct, subprocess, sys,
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "guest"))
 from driver import *
 
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started the tests may have ignored it, and a program inherits that
+for s in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    signal.signal(s, signal.SIG_DFL)  # whoever started the tests may have ignored it, and a program inherits that
 
 ATTACH, GUEST = map(os.path.abspath, sys.argv[1:3])
 
