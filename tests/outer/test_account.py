@@ -5,6 +5,9 @@ import base64, gzip, urllib.parse, zlib
 
 import h2.config, h2.connection, h2.events
 
+with open(sys.argv[2], "rb") as f:
+    SANITIZED = b"__asan_init" in f.read()  # its memory says nothing then
+
 SECRET = "s3cr3t/Token+With=Odd~chars-0123456789"
 HOLDER = "brm_" + "abcdefghijklmnopqrstuvwxyz234567"
 pki = Pki()
@@ -79,9 +82,12 @@ class Origin(Raw):
     def frames(self, c, f):
         """Echoes what text it gets, then the secret, split over two frames."""
         while True:
-            op, text = read_frame(f)
+            op, text, fin = read_frame(f)
             if op is None or op == 8:
                 return
+            while not fin:
+                _, more, fin = read_frame(f)
+                text += more
             self.got.append((op, text))
             half = len(SECRET) // 2
             c.sendall(frame(1, b"<" + text + b">"))
@@ -99,12 +105,12 @@ def frame(op, payload, fin=True, key=None):
 def read_frame(f):
     head = f.read(2)
     if len(head) < 2:
-        return None, b""
+        return None, b"", True
     n = head[1] & 127
     n = int.from_bytes(f.read(2), "big") if n == 126 else int.from_bytes(f.read(8), "big") if n == 127 else n
     key = f.read(4) if head[1] & 128 else None
     payload = f.read(n)
-    return head[0] & 15, bytes(b ^ key[i % 4] for i, b in enumerate(payload)) if key else payload
+    return head[0] & 15, bytes(b ^ key[i % 4] for i, b in enumerate(payload)) if key else payload, bool(head[0] & 128)
 
 
 def messages(data):
@@ -112,8 +118,7 @@ def messages(data):
     import io
     f, out, text = io.BytesIO(data), [], None
     while True:
-        fin = data[f.tell()] & 0x80 if f.tell() < len(data) else 0
-        op, payload = read_frame(f)
+        op, payload, fin = read_frame(f)
         if op is None:
             return out
         if op >= 8:
@@ -674,7 +679,7 @@ def t_bulk():
                 for i in (ids[0], ids[2]):
                     r = d.result(i, 120)
                     expect(r.total == size - len(SECRET) + len(HOLDER) and r.sha256 == want, (port, r, want))
-                expect(d.rss_kb() < 64 * 1024, d.rss_kb())
+                expect(SANITIZED or d.rss_kb() < 64 * 1024, d.rss_kb())
                 d.say("release", ids[1])
                 expect(d.result(ids[1], 120).sha256 == want, port)
                 i = d.request("POST", "https", "api.example:443", "/upload", AUTH, stream=True)
