@@ -5,11 +5,14 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[1]
 FILE_SECONDS = 900  # one file, at most
+for s in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    signal.signal(s, signal.SIG_DFL)  # what a shell starts in the background has them ignored, and so would everything that is tried here
 
 
 def run_file(args):
