@@ -144,7 +144,7 @@ static void test_subsets(void **state)
                         x ^= x << 13, x ^= x >> 17, x ^= x << 5;
                         if (spelling_rows[i].inner == spell_hex && spelling_rows[i].outer == spell_base64)
                                 x |= 1;
-                        check_spelling(&spelling_rows[i], x % SPELT_TOKENS, (struct spelling_how){ .which = x }, "ab:" + x / 4 % 3, round % 60 == 0);
+                        check_spelling(&spelling_rows[i], x % SPELT_TOKENS, (struct spelling_how){ .which = x }, &"ab:"[x / 4 % 3], round % 60 == 0);
                 }
 }
 
@@ -164,7 +164,7 @@ static void test_lines(void **state)
                                 continue;
                         for (size_t line = 1; line < 80; line++)
                                 check_spelling(&spelling_rows[i], (unsigned)line % SPELT_TOKENS,
-                                               (struct spelling_how){ .line = line, .between = breaks[b] }, "ab:" + line % 3,
+                                               (struct spelling_how){ .line = line, .between = breaks[b] }, &"ab:"[line % 3],
                                                line % 19 == 0 || line == 1);
                 }
         }
