@@ -187,11 +187,12 @@ void http_drop(struct http *h)
         h->active = 0;
 }
 
-void http_retry(struct http *h, struct exchange *ex)
+void http_retry(struct http *h, struct exchange *ex, enum again why)
 {
         struct told *t = told_of(ex);
 
         (void)h;
+        (void)why;
         HOLDS(exchange_is_replayable(ex) && !t->answered && !t->ended);
         t->retried = true;
         exchange_detach(ex);

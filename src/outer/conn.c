@@ -518,6 +518,13 @@ struct conn *conn_new(struct outer *o, const struct conn_plan *plan, const struc
         return c;
 }
 
+bool conn_has_news(const struct conn *c)
+{
+        uint8_t byte;
+
+        return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
 bool conn_is_h2(const struct conn *c)
 {
         const unsigned char *p = NULL;

@@ -76,6 +76,8 @@ void conn_pause(struct conn *c, bool pause);
 /* Sends no more after what is in conn->out (TCP half close). */
 void conn_shut(struct conn *c);
 bool conn_is_h2(const struct conn *c);
+/* Does something stand in its socket, its end perhaps, that was not read yet? */
+bool conn_has_news(const struct conn *c);
 /* Is all used that came so far? Looks behind conn->in: at what TLS holds, and at whether the last read emptied the socket. */
 bool conn_is_drained(const struct conn *c);
 static inline bool conn_has_room(const struct conn *c) { return buf_len(&c->out) < CONN_OUT_BYTES; }

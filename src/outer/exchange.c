@@ -38,7 +38,7 @@ void exchange_abort(struct exchange *ex)
 
 bool exchange_is_replayable(const struct exchange *ex)
 {
-        return ex->state < EXCHANGE_ANSWERED && !ex->up_started && ex->interim == 0 && ex->retries < POOL_RETRIES_MAX;
+        return ex->state < EXCHANGE_ANSWERED && !ex->up_lost && ex->interim == 0 && ex->retries < POOL_RETRIES_MAX && ex->refusals < POOL_REFUSALS_MAX;
 }
 
 /* What is not in the queue any more is charged to the link's windows no longer. The queue may hold more than came, or less: a secret is put in. */
@@ -56,6 +56,49 @@ static void drop_up(struct exchange *ex)
 {
         buf_clear(&ex->up);
         settle_up(ex);
+}
+
+/* --- what the upstream took --- */
+
+static void forget_taken(struct exchange *ex)
+{
+        ex->outer->replay_bytes -= buf_len(&ex->up_taken);
+        ex->up_lost = ex->up_lost || buf_len(&ex->up_taken);
+        buf_fini(&ex->up_taken);
+}
+
+/* A copy of a short body stays until the answer begins. */
+static void keep_taken(struct exchange *ex, struct slice bytes)
+{
+        bool room = buf_len(&ex->up_taken) + bytes.n <= REPLAY_BYTES && ex->outer->replay_bytes + bytes.n <= REPLAY_ALL_BYTES;
+        bool keep = room && !ex->up_lost && ex->kind == KIND_HTTP && ex->state < EXCHANGE_ANSWERED;
+
+        ex->up_taken.wipe = ex->up.wipe; /* SECURITY: the secret may stand in it */
+        if (keep && buf_add_slice(&ex->up_taken, bytes) == 0) {
+                ex->outer->replay_bytes += bytes.n;
+                return;
+        }
+        ex->up_lost = true;
+        forget_taken(ex);
+}
+
+int exchange_rewind(struct exchange *ex)
+{
+        struct buf all;
+
+        if (!buf_len(&ex->up_taken))
+                return 0;
+        buf_init(&all, ex->up.limit_bytes);
+        all.wipe = ex->up.wipe;
+        if (buf_add_slice(&all, buf_slice(&ex->up_taken)) < 0 || buf_add_slice(&all, buf_slice(&ex->up)) < 0) {
+                buf_fini(&all);
+                return -1;
+        }
+        buf_fini(&ex->up);
+        ex->up = all;
+        ex->outer->replay_bytes -= buf_len(&ex->up_taken);
+        buf_fini(&ex->up_taken);
+        return 0;
 }
 
 static struct slice arena_text(struct exchange *ex, const char *text)
@@ -293,7 +336,7 @@ void exchange_took(struct exchange *ex, size_t n)
 {
         if (!n)
                 return;
-        ex->up_started = true;
+        keep_taken(ex, slice_first(buf_slice(&ex->up), n));
         buf_consume(&ex->up, n);
         settle_up(ex);
 }
@@ -340,6 +383,7 @@ int exchange_send_head(struct exchange *ex, const struct response *r, bool end)
                 return -1;
         }
         ex->state = EXCHANGE_ANSWERED;
+        forget_taken(ex);
         ex->down_ended = end;
         if (link_answer(ex->outer->link, ex, &full, end) < 0) {
                 exchange_fail(ex, REASON_INTERNAL, "link");

@@ -62,7 +62,8 @@ struct exchange {
 
         struct buf up;          /* request bytes that the upstream did not take yet */
         bool up_ended;          /* all of the request is here */
-        bool up_started;        /* the upstream took bytes: it cannot be sent again */
+        struct buf up_taken;    /* what the upstream took, for the case that it has to be sent once more */
+        bool up_lost;           /* some of that is not kept: it cannot be */
         uint64_t up_bytes;      /* came in so far */
         size_t up_charged;      /* of them, not given back to the link's windows */
         struct swapping *swap;  /* NULL: they go on as they come */
@@ -80,7 +81,7 @@ struct exchange {
         void *upstream;
         bool has_address;
         struct addr address; /* what the connection was made to */
-        unsigned retries;
+        unsigned retries, refusals; /* sent once more: because a kept connection was stale; because the server had not taken it and took others */
         struct exchange *prev, *next;           /* all of the link */
         struct exchange *queue_prev, *queue_next; /* the upstream's own list */
         int64_t queued_ms;                        /* when it began to wait for a connection */
@@ -140,8 +141,10 @@ static inline bool exchange_wants_more(const struct exchange *ex)
 {
         return buf_len(&ex->down) + ex->down_raw_bytes <= EXCHANGE_DOWN_BYTES / 4 && exchange_has_room(ex);
 }
-/* Nothing of it has left this door's hands: it may be sent over another connection. */
+/* All of it is still here, and nothing of an answer was passed on: it may be sent over another connection, if the server did nothing with it. */
 bool exchange_is_replayable(const struct exchange *ex);
+/* Its body is whole again, as it was before the first connection. 0, or -1 (memory). */
+int exchange_rewind(struct exchange *ex) __attribute__((warn_unused_result));
 /* Ends it with a reason: an answer of our own when none went out yet, a reset otherwise. `detail` is made printable here.
  * The upstream lets go of it first (the caller's abort is not called). */
 void exchange_fail(struct exchange *ex, enum reason reason, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

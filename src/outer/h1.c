@@ -77,28 +77,17 @@ static void h1_end(struct http *h, bool keep)
                 http_drop(h);
 }
 
-static bool is_idempotent(struct slice method)
-{
-        static const char *const names[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE" }; /* RFC 9110 §9.2.2 */
-
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-                if (slice_is(method, names[i]))
-                        return true;
-        return false;
-}
-
 /* A kept connection that the origin closed while the request was on its way: nothing came back, so it may be sent once more. */
 static bool h1_retry(struct http *h)
 {
         struct h1 *s = h->h1;
         struct exchange *ex = s->ex;
 
-        if (h->served < 2 || h->conn->received != s->received_before || !is_idempotent(ex->req.method) || !exchange_is_replayable(ex))
+        if (h->served < 2 || h->conn->received != s->received_before || !request_is_idempotent(&ex->req) || !exchange_is_replayable(ex))
                 return false;
         s->ex = NULL;
         h->active = 0;
-        h->retired = true;
-        http_retry(h, ex);
+        http_retry(h, ex, AGAIN_STALE);
         http_drop(h);
         return true;
 }

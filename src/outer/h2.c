@@ -1,5 +1,5 @@
 /* HTTP/2 towards an origin (RFC 9113): many exchanges on one connection, each with its own flow control. Windows are given back only for
- * what the link has taken. A stream that the origin refused unprocessed, and of which nothing went out, is sent once more elsewhere. */
+ * what the link has taken. A stream that the origin refused unprocessed is sent once more elsewhere, where all of its body is still here. */
 #include "outer/http.h"
 
 #include "base/log.h"
@@ -23,6 +23,7 @@ struct h2_stream {
 struct h2 {
         nghttp2_session *session;
         struct h2_stream *streams;
+        bool left; /* GOAWAY, and at least one stream was taken before it */
 };
 
 /* --- upstream side of the exchange --- */
@@ -226,8 +227,10 @@ static int on_frame_recv(nghttp2_session *s, const nghttp2_frame *frame, void *u
         struct h2_stream *st = frame->hd.stream_id ? stream_of(s, frame->hd.stream_id) : NULL;
         bool end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
 
-        if (frame->hd.type == NGHTTP2_GOAWAY)
+        if (frame->hd.type == NGHTTP2_GOAWAY) { /* nghttp2 closes the streams that it refuses behind this callback */
                 h->retired = true;
+                h->h2->left = frame->goaway.last_stream_id > 0;
+        }
         if (!st || !st->ex || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
                 return 0;
         if (frame->hd.type == NGHTTP2_HEADERS && st->answered) {
@@ -269,8 +272,9 @@ static void on_closed_early(struct http *h, struct h2_stream *st, uint32_t code)
                 exchange_end(ex, NULL);
                 return;
         }
-        if (code == NGHTTP2_REFUSED_STREAM && exchange_is_replayable(ex)) {
-                http_retry(h, ex);
+        /* RFC 9113 §8.7: nothing was done with it, whatever its method; and nothing can have been with what never went out. */
+        if ((code == NGHTTP2_REFUSED_STREAM || !st->sent) && !st->answered && exchange_is_replayable(ex)) {
+                http_retry(h, ex, h->h2->left ? AGAIN_REFUSED : AGAIN_STALE);
                 return;
         }
         snprintf(detail, sizeof(detail), "the server reset the stream: %s", nghttp2_http2_strerror(code));
@@ -420,9 +424,9 @@ static void h2_broken(struct http *h, const char *detail)
                         continue;
                 st->ex = NULL;
                 exchange_detach(ex);
-                retry = h->served > 1 && !st->answered && exchange_is_replayable(ex) && request_is_read_only(&ex->req);
-                if (retry)
-                        http_retry(h, ex);
+                retry = !st->sent || (h->served > 1 && request_is_read_only(&ex->req));
+                if (retry && !st->answered && exchange_is_replayable(ex))
+                        http_retry(h, ex, AGAIN_STALE);
                 else
                         exchange_fail(ex, REASON_UPSTREAM_CLOSED, "%s", detail);
         }

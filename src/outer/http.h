@@ -49,8 +49,13 @@ void http_room(struct http *h);
 void http_retire(struct http *h);
 /* Closes and forgets it; carries nothing any more. */
 void http_drop(struct http *h);
-/* Gives an exchange back to be sent elsewhere; the kind has let go of it. */
-void http_retry(struct http *h, struct exchange *ex);
+/* Why an exchange is sent once more. */
+enum again {
+        AGAIN_STALE,    /* the kept connection was closed before anything came back, or the server wants nothing more over it */
+        AGAIN_REFUSED,  /* not taken by a connection that took others: each time fewer are left (RFC 9113 §6.8) */
+};
+/* Gives an exchange back to be sent over another connection; the kind has let go of it, and h takes nothing more. */
+void http_retry(struct http *h, struct exchange *ex, enum again why);
 /* Can the origin serve WebSockets over this HTTP/2 connection? (h2.c) */
 bool h2_can_connect(const struct http *h);
 

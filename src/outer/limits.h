@@ -15,6 +15,8 @@ enum {
         EXCHANGE_DOWN_BYTES = 128 * 1024,     /* answer bytes that wait for the link; above it the origin is not read */
         EXCHANGE_SWAP_BYTES = 16 * 1024,      /* a queue of so much is handed over whole; less is copied, so as not to hold a large block for it */
         HELD_BYTES = 24 << 20,                /* the same, all exchanges together */
+        REPLAY_BYTES = 64 * 1024,             /* of a body that is kept until the answer begins: a call of an API, not an upload */
+        REPLAY_ALL_BYTES = 8 << 20,           /* the same, all exchanges together; what is above is not sent once more */
         /* accounts */
         ACCOUNT_TICK_MS = 1000,               /* uses are told, and idleness looked at, so often */
         ACCOUNT_IDLE_MS = 60 * 1000,          /* nothing open for so long: bromed may end the door */
@@ -51,6 +53,7 @@ enum {
         POOL_WAIT_MS = 30 * 1000,             /* for a connection that another exchange has: as long as for one that is opened (CONN_DEADLINE_MS) */
         POOL_LOOK_MS = 1000,                  /* that deadline is looked at so often while anything waits */
         POOL_RETRIES_MAX = 2,                 /* of one exchange on stale connections */
+        POOL_REFUSALS_MAX = 64,               /* of one exchange: a server that ends each connection after N requests refuses what comes behind them */
         /* origins over HTTP/2 */
         H2_STREAM_WINDOW = 512 * 1024,        /* 40 Mbit/s at 100 ms */
         H2_WINDOW = 8 << 20,                  /* one slow stream must not stop its neighbours */

@@ -48,8 +48,9 @@ static struct exchange *exchange_new(struct link *l, int32_t stream)
         ex->outer = l->outer;
         ex->stream = stream;
         arena_init(&ex->arena, EXCHANGE_ARENA_BYTES);
-        buf_init(&ex->up, LINK_STREAM_WINDOW + SWAP_GROWTH_BYTES);
+        buf_init(&ex->up, LINK_STREAM_WINDOW + SWAP_GROWTH_BYTES + REPLAY_BYTES);
         buf_init(&ex->down, 0);
+        buf_init(&ex->up_taken, 0);
         ex->decision.max_body = -1;
         ex->next = l->all;
         if (l->all)
@@ -65,6 +66,7 @@ static void exchange_free(struct link *l, struct exchange *ex)
         /* What nobody took must not stay charged to the connection's window. */
         (void)!window_pass(&l->window, l->session, ex->up_charged);
         l->outer->held_bytes -= buf_len(&ex->down);
+        l->outer->replay_bytes -= buf_len(&ex->up_taken);
         if (ex->prev)
                 ex->prev->next = ex->next;
         else
@@ -74,6 +76,7 @@ static void exchange_free(struct link *l, struct exchange *ex)
         l->count--;
         buf_fini(&ex->up);
         buf_fini(&ex->down);
+        buf_fini(&ex->up_taken);
         swapping_free(ex->swap);
         answer_free(ex->answer);
         if (l->outer->account) /* what the origin answered may repeat the secret */

@@ -23,6 +23,7 @@ struct outer {
         struct consent *consent;
         struct control *control; /* NULL before control_run */
         size_t held_bytes; /* answer bytes of all exchanges that wait for the link */
+        size_t replay_bytes; /* request bytes of all exchanges that are kept though an origin has them */
 };
 
 #endif

@@ -246,11 +246,28 @@ void http_drop(struct http *h)
         turn_ask(p->outer->turn, &p->revisit);
 }
 
-void http_retry(struct http *h, struct exchange *ex)
+/* What was kept as long as one that turned out to be closed is no better. */
+static void drop_idle(struct origin *o, const struct http *but)
 {
-        ex->retries++;
+        for (struct http *h = o ? o->conns : NULL, *next; h; h = next) {
+                next = h->next;
+                if (h->is_idle && h != but)
+                        http_drop(h);
+        }
+}
+
+void http_retry(struct http *h, struct exchange *ex, enum again why)
+{
+        h->retired = true;
+        ex->retries += why == AGAIN_STALE;
+        ex->refusals += why == AGAIN_REFUSED;
         exchange_detach(ex);
-        pool_open(h->pool, ex);
+        if (why == AGAIN_STALE)
+                drop_idle(h->origin, h);
+        if (exchange_rewind(ex) == 0)
+                pool_open(h->pool, ex);
+        else
+                exchange_fail(ex, REASON_LIMIT, "out of memory");
 }
 
 /* --- what the connection says --- */
@@ -412,10 +429,16 @@ static struct http *http_new(struct pool *p, const struct target *to, bool h2)
 
 /* --- pump --- */
 
-static struct http *find_conn(const struct origin *o)
+/* SECURITY: what is not idempotent is never sent twice (RFC 9112 §9.3.1), so a kept connection whose end stands in the socket unread is none for it. */
+static bool is_good_for(const struct http *h, const struct exchange *ex)
+{
+        return h->ops != &h1_ops || !h->served || request_is_idempotent(&ex->req) || !conn_has_news(h->conn);
+}
+
+static struct http *find_conn(const struct origin *o, const struct exchange *ex)
 {
         for (struct http *h = o->conns; h; h = h->next)
-                if (h->ops && !h->retired && h->ops->can_take(h))
+                if (h->ops && !h->retired && h->ops->can_take(h) && is_good_for(h, ex))
                         return h;
         return NULL;
 }
@@ -469,7 +492,7 @@ static void pump(struct origin *o)
                 return;
         o->pumping = true;
         while (o->first) {
-                struct http *h = find_conn(o);
+                struct http *h = find_conn(o, o->first);
 
                 if (h)
                         give(h, o->first);

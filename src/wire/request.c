@@ -174,6 +174,16 @@ enum wire_reason request_from_h1(struct arena *a, const struct h1_head *h, const
         return WIRE_OK;
 }
 
+bool request_is_idempotent(const struct request *req)
+{
+        static const char *const names[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE" };
+        bool named = false;
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                named = named || slice_is(req->method, names[i]);
+        return named && req->upgrade == WIRE_UPGRADE_NONE && !req->override;
+}
+
 bool request_is_read_only(const struct request *req)
 {
         return (slice_is(req->method, "GET") || slice_is(req->method, "HEAD") || slice_is(req->method, "OPTIONS")) &&

@@ -62,6 +62,8 @@ enum wire_reason request_to_h2(struct arena *a, const struct request *req, bool 
 
 /* GET, HEAD or OPTIONS as an effect: no body, no upgrade, no override. */
 bool request_is_read_only(const struct request *req);
+/* May it be sent once more when nobody knows whether the first was obeyed (RFC 9110 §9.2.2)? By its effect. */
+bool request_is_idempotent(const struct request *req);
 
 /* Sec-WebSocket-Key from 16 random bytes; Sec-WebSocket-Accept for a key (RFC 6455 §4.2.2). Base64, NUL terminated. */
 #define WS_KEY_TEXT 25

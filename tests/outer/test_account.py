@@ -850,11 +850,14 @@ def t_push():
 
 
 def t_no_second_try():
-    """A connection that ends under a body that was begun: told, not tried again."""
+    """A connection that ends under a request that may have been obeyed: told, not tried again; what is idempotent once more, on a new connection."""
     with world(lambda r: None if r.path == "/dies" else (200, [], b"ok")) as (d, o):
         expect(d.get("https", "api.example:443", "/", AUTH).status == 200, "keeps the connection")
-        r = d.get("https", "api.example:443", "/dies", AUTH, method="PUT", body="hello")
+        r = d.get("https", "api.example:443", "/dies", AUTH, method="POST", body="hello")
         expect(r.status == 502 and r.reason == "upstream-closed" and [g.path for g in o.got] == ["/", "/dies"], (r, o.got))
+        expect(d.get("https", "api.example:443", "/", AUTH).status == 200, "keeps the connection")
+        r = d.get("https", "api.example:443", "/dies", AUTH, method="PUT", body="hello")
+        expect(r.status == 502 and [g.path for g in o.got[2:]] == ["/", "/dies", "/dies"] and [g.body for g in o.got[3:]] == [b"hello"] * 2, (r, o.got))
 
 
 def t_its_last_word():
