@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 TOP = pathlib.Path(__file__).resolve().parents[1]
 SRC = TOP / "src"
 # folder: what it may include besides itself and base
-MAY = {"base": set(), "account": {"wire"}, "vault": set(), "rules": {"account"}, "files": {"rules"}, "wire": set(), "journal": set(), "control": {"journal"}, "share": set(), "guest": set(), "attach": {"guest"}, "vm": set(),
+MAY = {"base": set(), "account": {"wire"}, "vault": set(), "rules": {"account"}, "files": {"rules"}, "wire": set(), "journal": set(), "control": {"journal"}, "share": set(), "guest": {"account", "vm"}, "attach": {"guest"}, "vm": set(),
        "launch": {"account", "share", "guest", "vm"}, "inner": {"account", "rules", "wire", "journal", "link", "tls"}, "outer": {"account", "rules", "wire", "journal", "link", "tls"},
        "daemon": {"account", "vault", "rules", "files", "journal", "control", "share"}, "cli": {"account", "vault", "rules", "files", "wire", "journal", "control", "share", "attach"}, "link": {"wire"}, "tls": set()}
 PURE = {"account", "rules", "wire"}

@@ -75,6 +75,22 @@ int process_reap(pid_t *pid, int *status)
         return -1;
 }
 
+/* A machine's part: refuses what begins with "!". */
+static int machine_set_up(struct slice payload, const char **why)
+{
+        if (payload.n > GUEST_SETUP_BYTES)
+                abort();
+        *why = "no";
+        return payload.n > 0 && payload.p[0] == '!' ? -1 : 0;
+}
+static void machine_clock(uint64_t us, const uint8_t *seed)
+{
+        volatile uint64_t sum = us; /* the seed is read to its end */
+        for (size_t i = 0; seed != NULL && i < PROTO_SEED_BYTES; i++)
+                sum += seed[i];
+}
+static const struct guest_machine machine = { machine_set_up, machine_clock };
+
 static enum guest_result one_turn(struct guest *g, int64_t *now_ms)
 {
         static struct pollfd fds[GUEST_POLL_FDS];
@@ -94,7 +110,7 @@ static enum guest_result one_turn(struct guest *g, int64_t *now_ms)
         return r;
 }
 
-/* Input: 0xff b: reap process b or let the host take b * 1 KiB; anything else is length-prefixed bytes of the channel. */
+/* Input: "h" first: without the opening; "m" first: a machine, without it. Then 0xff b: reap process b or let the host take b * 1 KiB; anything else is length-prefixed bytes of the channel. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
         static struct guest g;
@@ -109,7 +125,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                 abort();
         int lowest = dup(0);
         close(lowest);
-        if (guest_init(&g) < 0 || buf_add(&g.in, hello, n > 0 && data[0] == 'h' ? 0 : sizeof(hello)) < 0)
+        bool is_machine = n > 0 && data[0] == 'm';
+        if (guest_init(&g, is_machine ? &machine : NULL) < 0 || buf_add(&g.in, hello, is_machine || (n > 0 && data[0] == 'h') ? 0 : sizeof(hello)) < 0)
                 abort();
         while (in.n >= 2 && r == GUEST_GOES_ON) {
                 uint8_t op = in.p[0], arg = in.p[1];
@@ -127,6 +144,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                         in = slice_skip(in, piece.n);
                 }
                 r = one_turn(&g, &now_ms);
+                if (g.phase == GUEST_READY && g.machine == NULL && buf_len(&g.setup) != 0)
+                        abort();
         }
         for (int i = 0; i < 4 && r == GUEST_GOES_ON; i++)
                 r = one_turn(&g, &now_ms);

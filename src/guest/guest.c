@@ -6,18 +6,18 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 enum wait_kind { WAIT_STARTED, WAIT_IN, WAIT_OUT, WAIT_ERR };
 
 static const enum proto_type out_type[2] = { PROTO_STDOUT, PROTO_STDERR };
 
-int guest_init(struct guest *g)
+int guest_init(struct guest *g, const struct guest_machine *machine)
 {
-        *g = (struct guest){ .phase = GUEST_HELLO };
+        *g = (struct guest){ .phase = GUEST_HELLO, .machine = machine };
         buf_init(&g->in, GUEST_IN_BYTES);
         buf_init(&g->out, GUEST_OUT_BYTES);
+        buf_init(&g->setup, GUEST_SETUP_BYTES);
         return proto_write_u32(&g->out, 0, PROTO_HELLO, PROTO_VERSION);
 }
 
@@ -40,6 +40,7 @@ void guest_fini(struct guest *g)
                         exec_free(&g->execs[i]);
         buf_fini(&g->in);
         buf_fini(&g->out);
+        buf_fini(&g->setup);
 }
 
 static int *out_fd(struct exec *e, int which) { return which == 0 ? &e->process.out : &e->process.err; }
@@ -366,13 +367,31 @@ static int guest_stop(struct guest *g, const struct proto_frame *f, int64_t now_
         return 0;
 }
 
-static int guest_set_clock(const struct proto_frame *f)
+static int guest_clock(struct guest *g, const struct proto_frame *f)
 {
         uint64_t us;
-        if (proto_get_u64(f->payload, &us) < 0)
+        const uint8_t *seed;
+        if (g->phase != GUEST_READY || proto_get_clock(f->payload, &us, &seed) < 0)
                 return -1;
-        struct timespec t = { .tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000 };
-        return clock_settime(CLOCK_REALTIME, &t) < 0 ? 0 : 0; /* a namespace has no clock of its own: not allowed there, not needed */
+        if (g->machine != NULL)
+                g->machine->clock(us, seed);
+        return 0;
+}
+
+static int guest_set_up(struct guest *g, const struct proto_frame *f, int64_t now_ms)
+{
+        const char *why = "the set-up message is too long";
+        if (g->phase != GUEST_SETUP || (g->machine == NULL && f->payload.n != 0)) /* nothing to set up in a namespace */
+                return -1;
+        int r = buf_add_slice(&g->setup, f->payload);
+        if (r == 0 && g->machine != NULL && !(f->flags & PROTO_LAST_PIECE))
+                return 0;
+        if (r == 0 && g->machine != NULL)
+                r = g->machine->set_up(buf_slice(&g->setup), &why);
+        buf_clear(&g->setup);
+        g->phase = r < 0 ? GUEST_FAILS : GUEST_READY;
+        g->leave_at_ms = now_ms + GUEST_FLUSH_MS;
+        return r < 0 ? proto_write_failed(&g->out, 0, EINVAL, why) : proto_write(&g->out, 0, PROTO_READY, 0, SLICE_EMPTY);
 }
 
 static int frame_of_guest(struct guest *g, const struct proto_frame *f, int64_t now_ms)
@@ -385,14 +404,11 @@ static int frame_of_guest(struct guest *g, const struct proto_frame *f, int64_t 
                 g->phase = GUEST_SETUP;
                 return 0;
         case PROTO_SETUP:
-                if (g->phase != GUEST_SETUP || f->payload.n != 0) /* nothing to set up in the namespace kind */
-                        return -1;
-                g->phase = GUEST_READY;
-                return proto_write(&g->out, 0, PROTO_READY, 0, SLICE_EMPTY);
+                return guest_set_up(g, f, now_ms);
         case PROTO_SHUTDOWN:
                 return guest_stop(g, f, now_ms);
         case PROTO_CLOCK:
-                return g->phase == GUEST_READY ? guest_set_clock(f) : -1;
+                return guest_clock(g, f);
         default:
                 return -1;
         }
@@ -403,7 +419,7 @@ static int guest_frames(struct guest *g, int64_t now_ms)
         struct proto_frame f;
         size_t used;
         int r = 1;
-        while (!out_is_full(g) && (r = proto_read(buf_slice(&g->in), &f, &used)) == 1) {
+        while (g->phase != GUEST_FAILS && !out_is_full(g) && (r = proto_read(buf_slice(&g->in), &f, &used)) == 1) {
                 if ((f.stream == 0 ? frame_of_guest(g, &f, now_ms) : frame_of_exec(g, &f, now_ms)) < 0)
                         return -1;
                 buf_consume(&g->in, used);
@@ -435,6 +451,8 @@ size_t guest_wants(struct guest *g, struct pollfd *fds, int64_t now_ms, int *tim
 {
         size_t n = 0;
         *timeout_ms = -1;
+        if (g->phase == GUEST_FAILS)
+                sooner(timeout_ms, buf_len(&g->out) == 0 ? now_ms : g->leave_at_ms, now_ms);
         if (g->phase == GUEST_STOPS) {
                 sooner(timeout_ms, g->hang_up_at_ms, now_ms);
                 sooner(timeout_ms, g->kill_at_ms, now_ms);
@@ -517,5 +535,7 @@ enum guest_result guest_turn(struct guest *g, const struct pollfd *fds, size_t c
         for (size_t i = 0; i < PROTO_STREAMS; i++)
                 if (g->execs[i].state != EXEC_FREE && exec_deadlines(g, &g->execs[i], now_ms) < 0)
                         return GUEST_BROKEN;
+        if (g->phase == GUEST_FAILS)
+                return buf_len(&g->out) == 0 || now_ms >= g->leave_at_ms ? GUEST_ENDS : GUEST_GOES_ON;
         return g->phase == GUEST_STOPS ? guest_stopping(g, now_ms) : GUEST_GOES_ON;
 }

@@ -17,14 +17,16 @@ enum {
         GUEST_CLOSE_GRACE_MS = 3000,         /* between hanging up and killing: as long as an editor needs to save */
         GUEST_SHUTDOWN_MAX_MS = 60 * 1000,
         GUEST_FLUSH_MS = 1000,               /* after the last process: for the last output to go */
+        GUEST_SETUP_BYTES = 512 * 1024,      /* as vm/setup.h; a namespace's is empty */
         GUEST_POLL_FDS = 4 * PROTO_STREAMS, /* started, in, out, err */
 };
 
 enum guest_phase {
         GUEST_HELLO, /* said hello, waits for the host's; legal: HELLO */
-        GUEST_SETUP, /* legal: SETUP */
+        GUEST_SETUP, /* legal: SETUP, in pieces */
         GUEST_READY, /* everything but HELLO and SETUP */
         GUEST_STOPS, /* SHUTDOWN came: no EXEC is started any more; until the last process is gone */
+        GUEST_FAILS, /* FAILED is on its way; nothing is read any more */
 };
 enum guest_result { GUEST_GOES_ON, GUEST_ENDS, GUEST_BROKEN /* the host broke the protocol, or memory is out */ };
 
@@ -54,20 +56,27 @@ struct guest_wait {
         uint16_t exec; /* index of the exec that waits */
         uint8_t which; /* enum wait_kind of guest.c */
 };
+/* What a machine does that a namespace has no need of. NULL in a namespace: its SETUP is empty, its clock the host's. */
+struct guest_machine {
+        /* 0; -1 with a printable sentence in *why (static, or kept until the next call). Again after the port came back. */
+        int (*set_up)(struct slice payload, const char **why);
+        void (*clock)(uint64_t us, const uint8_t *seed);
+};
 struct guest {
         enum guest_phase phase;
-        struct buf in, out;
+        const struct guest_machine *machine;
+        struct buf in, out, setup;
         uint32_t last_stream;
         bool childless;
         int64_t hang_up_at_ms, kill_at_ms; /* GUEST_STOPS */
-        int64_t leave_at_ms; /* GUEST_STOPS: childless since then */
+        int64_t leave_at_ms; /* GUEST_STOPS: childless since then; GUEST_FAILS: the sentence goes until then */
         struct exec execs[PROTO_STREAMS];
         struct guest_wait waits[GUEST_POLL_FDS]; /* beside the descriptors that guest_wants filled in */
         uint8_t scratch[PROTO_PAYLOAD_BYTES];
 };
 
-/* Puts HELLO into g->out. */
-int guest_init(struct guest *g) __attribute__((warn_unused_result));
+/* Puts HELLO into g->out. machine: static, or NULL. */
+int guest_init(struct guest *g, const struct guest_machine *machine) __attribute__((warn_unused_result));
 void guest_fini(struct guest *g);
 /* Channel side: append to g->in (guest_in_room bytes at most), take from g->out. */
 size_t guest_in_room(const struct guest *g);

@@ -2,9 +2,10 @@
  * back), 2 the log. It starts and reaps every process of the workspace and holds no secret and no policy: whoever takes it over has what
  * any program of the workspace has. Small and static, because it runs where nothing else may be trusted to exist.
  *
- * When the channel ends, so does the workspace: as PID 1 its exit makes the kernel kill all the rest. */
+ * When the channel ends, so does the workspace: as PID 1 its exit makes the kernel kill all the rest. What a virtual machine asks besides stands behind kind.h. */
 #include "base/clock.h"
 #include "guest/guest.h"
+#include "guest/kind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +56,7 @@ static int set_up(struct pid1 *p)
         if (sigaction(SIGPIPE, &ignore, NULL) < 0 || sigprocmask(SIG_SETMASK, &child, NULL) < 0)
                 return -1;
         p->signals = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
-        return p->signals < 0 || guest_init(&p->guest) < 0 ? -1 : 0;
+        return p->signals < 0 || guest_init(&p->guest, kind_machine()) < 0 ? -1 : 0;
 }
 
 static void reap(struct pid1 *p)
@@ -80,12 +81,14 @@ static int channel_lost(struct pid1 *p, int64_t now_ms)
         if (!p->is_port)
                 return -1;
         p->port_back_ms = now_ms + PORT_RETRY_MS;
-        if (p->guest.phase == GUEST_HELLO)
+        if (p->guest.phase == GUEST_FAILS) /* half set up: nothing to come back to */
+                return -1;
+        if (p->guest.phase == GUEST_STOPS)
                 return 0;
         for (size_t i = 0; i < PROTO_STREAMS; i++)
                 process_signal_session(p->guest.execs[i].process.pid, SIGHUP);
         guest_fini(&p->guest);
-        return guest_init(&p->guest);
+        return guest_init(&p->guest, kind_machine());
 }
 
 static int channel_read(struct pid1 *p)
@@ -151,7 +154,7 @@ static int turn(struct pid1 *p)
 int main(void)
 {
         static struct pid1 p;
-        int r = set_up(&p);
+        int r = kind_begin() < 0 ? -1 : set_up(&p);
         if (r < 0)
                 say(strerror(errno));
         prctl(PR_SET_DUMPABLE, 0); /* no tracing of PID 1, no reading of its descriptors, by programs that lack the privilege */
@@ -160,5 +163,5 @@ int main(void)
         if (!process_signal_all(SIGKILL))
                 for (size_t i = 0; i < PROTO_STREAMS; i++)
                         process_signal_session(p.guest.execs[i].process.pid, SIGKILL);
-        return r < 0 ? EXIT_BROKEN : 0;
+        return kind_end(r < 0 ? EXIT_BROKEN : 0);
 }

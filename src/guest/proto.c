@@ -25,7 +25,7 @@ int proto_read(struct slice in, struct proto_frame *out, size_t *used)
         size_t length = get16(in.p + 6);
         if (type == 0 || type >= PROTO_TYPE_COUNT || length > PROTO_PAYLOAD_BYTES)
                 return -1;
-        if (flags & ~(type == PROTO_EXEC ? PROTO_LAST_PIECE : 0))
+        if (flags & ~(type == PROTO_EXEC || type == PROTO_SETUP ? PROTO_LAST_PIECE : 0))
                 return -1;
         if (in.n - PROTO_HEAD_BYTES < length)
                 return 0;
@@ -99,6 +99,14 @@ int proto_get_u64(struct slice payload, uint64_t *value)
                 return -1;
         *value = (uint64_t)get32(payload.p) | (uint64_t)get32(payload.p + 4) << 32;
         return 0;
+}
+
+int proto_get_clock(struct slice payload, uint64_t *us, const uint8_t **seed)
+{
+        if (payload.n != 8 && payload.n != 8 + PROTO_SEED_BYTES)
+                return -1;
+        *seed = payload.n > 8 ? payload.p + 8 : NULL;
+        return proto_get_u64(slice_first(payload, 8), us);
 }
 
 int proto_get_failed(struct slice payload, uint32_t *errno_value, struct slice *text)

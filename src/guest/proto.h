@@ -5,6 +5,8 @@
  *
  * Stream 0 on the guest channel is the guest itself; each exec is a stream of its own, numbered upwards by brome-launch, never reused in a session.
  * Opening: guest HELLO → host HELLO → host SETUP → guest READY; only then EXEC. Anything out of order ends the channel.
+ * A machine that cannot be set up says FAILED on stream 0 in place of READY, and ends. Its port may close and come back, at any time: the guest then hangs up
+ * what it started for the one who left and says HELLO again. So who comes to a port waits for HELLO before saying anything.
  * Flow control: a sender of STDIN, STDOUT or STDERR may have at most PROTO_WINDOW_BYTES unacknowledged on a stream and direction; WINDOW gives bytes back.
  * The host never stops reading because it cannot write: the guest stops taking frames while its own answers pile up, so a host that waits would wait for ever.
  * Frames for a stream that has ended (after FAILED or EXIT) are ignored: they were under way.
@@ -27,15 +29,16 @@ enum {
         PROTO_EXEC_STRINGS = 4096, /* arguments and variables of one EXEC, each; far above what people pass, and bounds the vectors */
         PROTO_DRAIN_BYTES = 1024 * 1024, /* output read after the main process ended: the largest pipe an ordinary process may have */
         PROTO_TEXT_BYTES = 256, /* the sentence of FAILED */
+        PROTO_SEED_BYTES = 32, /* of CLOCK */
 };
 
 enum proto_type {
         PROTO_HELLO = 1, /* guest → host, stream 0: u32 protocol version (1); host → guest: the same, answered before anything else */
-        PROTO_SETUP,     /* host → guest, stream 0: TLV: what PID 1 has to do before it is ready (namespace kind: empty) */
+        PROTO_SETUP,     /* host → guest, stream 0: a piece of what PID 1 has to do before it is ready (vm/setup.h; namespace kind: one, empty); flags bit 0: last piece */
         PROTO_READY,     /* guest → host, stream 0 */
         PROTO_EXEC,      /* host → guest: a piece of the request (see proto_exec); flags bit 0: last piece */
         PROTO_STARTED,   /* guest → host: u32 pid inside; or FAILED */
-        PROTO_FAILED,    /* guest → host: u32 errno, then a printable sentence */
+        PROTO_FAILED,    /* guest → host: u32 errno, then a printable sentence. Stream 0: instead of READY, the machine could not be set up */
         PROTO_STDIN,     /* towards the program; empty: end of input (on a pty: its end-of-file character, while that is what it means) */
         PROTO_STDOUT,    /* from the program (with a pty: everything); empty: end */
         PROTO_STDERR,
@@ -45,10 +48,10 @@ enum proto_type {
         PROTO_EXIT,      /* guest → host: u32 wait status */
         PROTO_CLOSE,     /* the client is gone: hang up the program, kill it after a grace */
         PROTO_SHUTDOWN,  /* host → guest, stream 0: u32 grace in ms: TERM, at half of it HUP, then KILL, then exit */
-        PROTO_CLOCK,     /* host → guest, stream 0: u64 real time in µs (after a resume) */
+        PROTO_CLOCK,     /* host → guest, stream 0: u64 real time in µs (after a resume), and 32 bytes for the random pool or nothing */
         PROTO_TYPE_COUNT
 };
-enum { PROTO_LAST_PIECE = 1 }; /* flag of EXEC */
+enum { PROTO_LAST_PIECE = 1 }; /* flag of EXEC and SETUP */
 
 struct proto_frame {
         uint32_t stream;
@@ -69,6 +72,8 @@ int proto_write_window(struct buf *out, uint32_t stream, uint32_t bytes, enum pr
 int proto_write_resize(struct buf *out, uint32_t stream, uint16_t rows, uint16_t cols) __attribute__((warn_unused_result));
 int proto_get_u32(struct slice payload, uint32_t *value) __attribute__((warn_unused_result));
 int proto_get_u64(struct slice payload, uint64_t *value) __attribute__((warn_unused_result));
+/* CLOCK; *seed: NULL or PROTO_SEED_BYTES, borrowed. */
+int proto_get_clock(struct slice payload, uint64_t *us, const uint8_t **seed) __attribute__((warn_unused_result));
 int proto_get_failed(struct slice payload, uint32_t *errno_value, struct slice *text) __attribute__((warn_unused_result)); /* text: foreign */
 int proto_get_window(struct slice payload, uint32_t *bytes, enum proto_type *which) __attribute__((warn_unused_result));
 int proto_get_resize(struct slice payload, uint16_t *rows, uint16_t *cols) __attribute__((warn_unused_result));

@@ -1,5 +1,6 @@
 /* The mux: see mux.h. */
 #include "launch/mux.h"
+#include "base/esc.h"
 #include "base/fd.h"
 
 #include <errno.h>
@@ -304,6 +305,18 @@ static bool guest_frame(struct mux *m, const struct proto_frame *f)
         return !s || stream_frame(m, s, f); /* one that has ended: under way when it did */
 }
 
+/* A machine that could not be set up says why, instead of READY, and ends: the sentence is its own. */
+static bool guest_gave_up(const struct mux *m, const struct proto_frame *f, struct err *err)
+{
+        uint32_t number;
+        struct slice text;
+
+        if (f->stream != 0 || f->type != PROTO_FAILED || !m->hello || m->ready || proto_get_failed(f->payload, &number, &text) < 0)
+                return false;
+        err_set(err, "the workspace could not be set up inside: %s", esc(text));
+        return true;
+}
+
 static int guest_read(struct mux *m, struct err *err)
 {
         uint8_t *to = buf_reserve(&m->in, MUX_READ_BYTES);
@@ -318,6 +331,8 @@ static int guest_read(struct mux *m, struct err *err)
                 return err_set(err, "the guest's channel ended");
         buf_commit(&m->in, (size_t)n);
         while ((rc = proto_read(buf_slice(&m->in), &f, &used)) == 1) {
+                if (guest_gave_up(m, &f, err))
+                        return -1;
                 if (!guest_frame(m, &f))
                         return err_set(err, "the guest broke its protocol (frame type %d)", (int)f.type);
                 buf_consume(&m->in, used);

@@ -18,6 +18,7 @@ enum {
         SETUP_TAG_BYTES = 31,      /* virtio 9p: P9_MAX_TAG; we use "share0", "share1", … */
         SETUP_ACCOUNTS_BYTES = 256 * 1024,
         SETUP_PEM_BYTES = 64 * 1024,
+        SETUP_HASH_BYTES = 8,
 };
 
 enum setup_tag {
@@ -32,18 +33,22 @@ enum setup_tag {
         SETUP_CA,           /* PEM of the workspace's CA, to be merged into the trust stores */
         SETUP_SHARE,        /* u8 flags (SETUP_SHARE_READ_ONLY), u8 n, tag of n bytes, rest: absolute path. May come SETUP_SHARES times, outer folders first */
         SETUP_ACCOUNTS,     /* JSON array as in the plan's `accounts` (docs/CONTROL.md): placeholders only; for the files that tools read */
+        SETUP_CA_HASH,      /* text: the name under which OpenSSL looks for the CA in a folder, 8 hexadecimal digits; only with SETUP_CA */
         SETUP_TAG_COUNT
 };
-enum { SETUP_SHARE_READ_ONLY = 1 };
+enum {
+        SETUP_SHARE_READ_ONLY = 1,
+        SETUP_SHARE_STILL = 2, /* nobody changes it while the machine runs (tools), so it may be cached; only with READ_ONLY */
+};
 
 struct setup_share {
         char tag[SETUP_TAG_BYTES + 1];
         struct slice path; /* borrowed; absolute, without "..", not "/" */
-        bool read_only;
+        bool read_only, still;
 };
 
 struct setup {
-        struct slice hostname, system, home, ca, accounts; /* borrowed from the payload; n == 0: absent */
+        struct slice hostname, system, home, ca, ca_hash, accounts; /* borrowed from the payload; n == 0: absent */
         uint64_t clock_us;                                 /* 0: absent */
         const uint8_t *seed;                               /* 32 bytes; NULL: absent */
         bool has_link, has_v4, has_v6;

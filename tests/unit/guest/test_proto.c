@@ -36,6 +36,7 @@ static void malformed_frames_are_refused(void **state)
                 { 1, 0, 0, 0, PROTO_STDIN, 0, 1, 0x80 },       /* 32 KiB + 1 */
                 { 1, 0, 0, 0, PROTO_STDIN, 1, 0, 0 },          /* a flag of EXEC */
                 { 1, 0, 0, 0, PROTO_EXEC, 2, 0, 0 },
+                { 0, 0, 0, 0, PROTO_SETUP, 2, 0, 0 },
         };
         struct proto_frame f;
         size_t used;
@@ -83,6 +84,14 @@ static void fixed_payloads(void **state)
         assert_int_equal(proto_get_failed(f.payload, &u, &text), 0);
         assert_int_equal(u, 2);
         assert_true(slice_is(text, "no"));
+        uint64_t us;
+        const uint8_t *seed;
+        static const uint8_t clock[9 + PROTO_SEED_BYTES] = { 1, 2, 0, 0, 0, 0, 0, 4, 'S' };
+        for (size_t n = 0; n <= sizeof(clock); n++)
+                assert_int_equal(proto_get_clock(slice_of(clock, n), &us, &seed), n == 8 || n == 8 + PROTO_SEED_BYTES ? 0 : -1);
+        assert_true(us == 0x0400000000000201 && seed == clock + 8);
+        assert_int_equal(proto_get_clock(slice_of(clock, 8), &us, &seed), 0);
+        assert_null(seed);
         assert_int_equal(proto_get_window(SLICE_LIT("\1\0\0\0\1"), &u, &which), -1); /* HELLO has no window */
         buf_fini(&b);
 }

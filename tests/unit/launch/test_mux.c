@@ -17,6 +17,7 @@ struct world {
         int guest; /* the guest's end */
         struct buf sent; /* what the guest has received */
         int readies, ends;
+        struct err err; /* the last turn's */
         long long ended_id;
         uint32_t ended_status;
 };
@@ -35,7 +36,6 @@ static void on_ended(void *arg, long long id, uint32_t status)
 static int spin(struct world *w)
 {
         struct pollfd fds[MUX_FDS];
-        struct err err;
 
         for (int i = 0; i < 200; i++) {
                 size_t n = mux_wants(w->m, fds);
@@ -45,7 +45,7 @@ static int spin(struct world *w)
                         assert_int_equal(buf_add(&w->sent, bytes, (size_t)got), 0);
                 if (poll(fds, n, 1) == 0)
                         return 0;
-                if (mux_turn(w->m, fds, n, &err) < 0)
+                if (mux_turn(w->m, fds, n, &w->err) < 0)
                         return -1;
         }
         return 0;
@@ -221,6 +221,29 @@ static void test_hostile_guest(void **state)
         end(w);
 }
 
+/* A machine that cannot be set up says why: once it said hello, before it is ready; what it says is foreign text. */
+static void test_guest_gives_up(void **state)
+{
+        struct world *w = start();
+
+        (void)state;
+        say_u32(w, 0, PROTO_HELLO, PROTO_VERSION);
+        say(w, 0, PROTO_FAILED, "\5\0\0\0no disk \x1b[2J", 16);
+        assert_int_equal(spin(w), -1);
+        assert_non_null(strstr(w->err.text, "could not be set up inside: no disk \\x1b[2J"));
+        assert_int_equal(w->readies, 0);
+        end(w);
+        for (int i = 0; i < 3; i++) { /* before hello, after ready, too short */
+                w = i == 1 ? start_ready() : start();
+                if (i == 2)
+                        say_u32(w, 0, PROTO_HELLO, PROTO_VERSION);
+                say(w, 0, PROTO_FAILED, "\5\0\0\0no disk", i == 2 ? 3 : 11);
+                assert_int_equal(spin(w), -1);
+                assert_non_null(strstr(w->err.text, "broke its protocol"));
+                end(w);
+        }
+}
+
 /* A client that forges frames loses its exec; the session goes on. */
 static void test_hostile_client(void **state)
 {
@@ -300,7 +323,7 @@ static void test_full(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_one_exec), cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_hostile_guest), cmocka_unit_test(test_hostile_client),
+                cmocka_unit_test(test_one_exec), cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_hostile_guest), cmocka_unit_test(test_hostile_client), cmocka_unit_test(test_guest_gives_up),
                 cmocka_unit_test(test_input_window), cmocka_unit_test(test_full),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
