@@ -232,6 +232,10 @@ static const struct account_door *unsettled(const struct session *s)
 bool doors_settled(const struct session *s) { return !unsettled(s); }
 const char *doors_unsettled(const struct session *s) { return unsettled(s) ? unsettled(s)->account : ""; }
 
+/* SECURITY: until a person decides, no secret leaves this process and no new link to one is handed out, whatever the inner door asks for: who took it over could
+ * have tripped on purpose, or be silent about the rest. */
+static bool compromised(const struct session *s) { return s->ws->undecided || s->trip_us || s->ws->state == WS_COMPROMISED; }
+
 /* Ready, and nothing newer on its way to it: the inner door gets the link. */
 static void advance(struct account_door *d)
 {
@@ -239,6 +243,10 @@ static void advance(struct account_door *d)
 
         if (d->serving || d->ending || !d->said_ready || d->acks_due)
                 return;
+        if (compromised(s)) {
+                end(d, "internal");
+                return;
+        }
         event_del(d->deadline);
         d->serving = true;
         program_send(&s->programs[SESSION_INNER], json_pack("{s:s, s:s, s:[s]}", "op", "link", "account", d->account, "fds", "link"), &d->link, 1);
@@ -421,6 +429,10 @@ void doors_want(struct session *s, const char *account)
         enum secret_have have;
         int policy;
 
+        if (compromised(s)) {
+                no_link(s, account, "internal");
+                return;
+        }
         if (d && !d->serving)
                 return; /* it is coming */
         if (d) /* the inner door has lost it */

@@ -26,7 +26,7 @@ struct account_door {
         struct event *deadline, *done;
 };
 
-/* The inner door waits for the account's door. */
+/* The inner door waits for the account's door. It gets none while the workspace is compromised: no secret is handed out then. */
 void doors_want(struct session *s, const char *account);
 /* Sends the session's change to every door; those whose account is gone end. */
 void doors_policy(struct session *s);

@@ -479,6 +479,41 @@ def test_trip_and_continue():
         c.ok("session.close", workspace="t1")
 
 
+def test_no_secret_while_compromised():
+    """Whatever the inner door asks for: no account's door starts, no secret leaves bromed, until a person decides."""
+    with up() as h:
+        c, w, a = tripped(h)
+        before = count(h, "inner", "no-link", account="forge")
+        for n in (1, 2):
+            order(h, "inner", op="account", account="forge")
+            assert heard(h, "inner", "no-link", before + n, account="forge")["reason"] == "internal"
+        assert count(h, "outer", "start", account="forge") == 0 and not os.path.exists(f"{h.lib}/secret.forge"), h.said("outer")
+        assert count(h, "inner", "link", account="forge") == 0
+        until(lambda: "the guest stands still" in h.log_text())
+        c.ok("thaw", workspace="t1", **{"continue": True})
+        door(h)  # the control: afterwards it is had
+        assert open(f"{h.lib}/secret.forge").read() == SECRET + "|" and count(h, "outer", "start", account="forge") == 1
+        c.ok("session.close", workspace="t1")
+
+
+def test_door_that_was_coming_as_it_tripped():
+    """Started before the trip, ready after it: its link is not handed over, and it ends."""
+    with up() as h:
+        c = opened(h)
+        h.mode("outer", "no-ready")
+        order(h, "inner", op="account", account="forge")
+        start = heard(h, "outer", "start", account="forge")
+        trip(h)
+        until(lambda: state(c)["state"] == "compromised")
+        assert alive(start["pid"])
+        order(h, "outer.forge", op="ready")
+        until(lambda: not alive(start["pid"]))
+        assert count(h, "inner", "link", account="forge") == 0 and heard(h, "inner", "no-link", account="forge")["reason"] == "internal"
+        until(lambda: "the guest stands still" in h.log_text())
+        c.ok("thaw", workspace="t1", **{"continue": True})
+        c.ok("session.close", workspace="t1")
+
+
 def test_trip_outlives_bromed():
     with up() as h:
         c, w, a = tripped(h)
