@@ -15,6 +15,7 @@ struct authorization authorization_split(struct slice value);
 /* Where a placeholder stands as the whole content of a header that is one of the binding's fields. */
 struct placed {
         struct account_field field;
+        bool other_user; /* of SLOT_BASIC: but for the user name it would be; then it is not placed */
         bool user_side; /* of SLOT_BASIC: it is the user-id, "X:" or "X:x-oauth-basic" */
 };
 bool placed_in_header(const struct binding *b, const struct header *h, struct placed *p);

@@ -22,7 +22,7 @@ struct binding {
         size_t host_count;
         const struct account_field *fields; /* the kind's and the declared ones */
         size_t field_count;
-        struct slice user;        /* of SLOT_BASIC under attach; may be empty */
+        struct slice user;        /* of SLOT_BASIC: what attach writes, and the only one that may stand beside the placeholder; empty: any */
         struct slice placeholder; /* empty: none was minted (attach; or a policy that is only looked at) */
         bool attach;     /* added by the gate to every request; what the guest sent is stripped */
         bool ask;        /* ask before use */

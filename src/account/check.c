@@ -16,6 +16,7 @@ static const char *const sentences[ACCOUNT_REASON_COUNT] = {
         [ACCOUNT_CLEARTEXT] = "the placeholder is good over https to its own host and port only",
         [ACCOUNT_UPGRADE] = "the placeholder cannot be used on a request that asks for another protocol",
         [ACCOUNT_UNDECODABLE] = "its Basic credentials are not base64 of user:password",
+        [ACCOUNT_OTHER_USER] = "its Basic credentials name another user than the credential's `user`",
         [ACCOUNT_NOT_ANONYMOUS] = "the rule allows anonymous requests only, and it carries an account field",
 };
 
@@ -107,19 +108,21 @@ static bool basic_other_side_ok(struct slice other)
         return other.n <= 128 && token_class(other, &show) == NULL; /* a second key beside ours is somebody else's */
 }
 
-static bool placed_in_basic(struct slice placeholder, struct slice encoded, struct placed *p)
+/* SECURITY: where the credential says whose it is, it is that one's: a name is an account too, and a token may be good for several. */
+static bool placed_in_basic(const struct binding *b, struct slice encoded, struct placed *p)
 {
         uint8_t store[BASIC_BYTES_MAX];
         struct slice user, password;
 
         if (!basic_decode(encoded, store, &user, &password))
                 return false;
-        if (slice_eq(password, placeholder)) {
-                p->user_side = false;
-                return !slice_eq(user, placeholder) && basic_other_side_ok(user);
-        }
-        p->user_side = true;
-        return slice_eq(user, placeholder) && (password.n == 0 || slice_is(password, "x-oauth-basic"));
+        p->user_side = !slice_eq(password, b->placeholder);
+        if (p->user_side && (!slice_eq(user, b->placeholder) || (password.n && !slice_is(password, "x-oauth-basic"))))
+                return false;
+        if (!p->user_side && (slice_eq(user, b->placeholder) || !basic_other_side_ok(user)))
+                return false;
+        p->other_user = b->user.n && !slice_eq(user, b->user);
+        return !p->other_user;
 }
 
 static bool placed_in_slot(const struct binding *b, const struct account_field *f, const struct header *h, struct placed *p)
@@ -132,17 +135,21 @@ static bool placed_in_slot(const struct binding *b, const struct account_field *
                 return false;
         a = authorization_split(h->value);
         if (f->slot == SLOT_BASIC)
-                return a.basic && placed_in_basic(b->placeholder, a.rest, p);
+                return a.basic && placed_in_basic(b, a.rest, p);
         return !a.basic && slice_eq(a.rest, b->placeholder) && (a.scheme.n == 0 ? slice_eq(h->value, a.rest) : field_is_token(a.scheme));
 }
 
 bool placed_in_header(const struct binding *b, const struct header *h, struct placed *p)
 {
+        bool other_user = false;
+
         for (size_t i = 0; b->placeholder.n && i < b->field_count; i++) {
                 *p = (struct placed){ .field = b->fields[i] };
                 if (placed_in_slot(b, &b->fields[i], h, p))
                         return true;
+                other_user = other_user || p->other_user;
         }
+        p->other_user = other_user;
         return false;
 }
 
@@ -188,6 +195,7 @@ struct judge {
         bool misplaced;  /* one of them is not in a field of its own; it stands in `where` */
         struct account_field where;
         size_t where_header;
+        bool other_user; /* it is in its own field, but for the user name beside it */
 };
 
 static void refuse(struct judge *j, enum account_reason why, struct account_field field, size_t header)
@@ -247,7 +255,7 @@ static void judge_header(struct judge *j, size_t i)
         const struct header *h = &j->req->headers.at[i];
         bool authorization = slice_is(h->name, "authorization");
         struct account_field field = { .slot = authorization ? SLOT_AUTHORIZATION : SLOT_HEADER, .name = authorization ? SLICE_EMPTY : h->name };
-        struct placed p;
+        struct placed p = { .other_user = false };
         size_t hits = count_core(h->value, j->core) + count_core(h->name, j->core);
 
         if (authorization || slice_is(h->name, "proxy-authorization"))
@@ -255,9 +263,10 @@ static void judge_header(struct judge *j, size_t i)
         j->found += hits;
         if (hits && placed_in_header(j->b, h, &p))
                 use(j, p.field, i);
-        else if (hits)
+        else if (hits) {
                 misplace(j, field, i);
-        else if (!j->b->foreign_ok && h->value.n && (account_is_header(h->name) || declared(j->b, SLOT_HEADER, h->name) || account_in_protocols(h)))
+                j->other_user = j->other_user || p.other_user;
+        } else if (!j->b->foreign_ok && h->value.n && (account_is_header(h->name) || declared(j->b, SLOT_HEADER, h->name) || account_in_protocols(h)))
                 refuse(j, ACCOUNT_FOREIGN, field, i);
 }
 
@@ -298,7 +307,7 @@ static void judge_use(struct judge *j)
         if (j->found > 1)
                 refuse(j, ACCOUNT_TWICE, field, header);
         else if (j->misplaced)
-                refuse(j, ACCOUNT_WRONG_FIELD, field, header);
+                refuse(j, j->other_user ? ACCOUNT_OTHER_USER : ACCOUNT_WRONG_FIELD, field, header);
         if (req->scheme != SCHEME_HTTPS || req->authority.is_addr || !binding_covers(j->b, req->authority.name, req->authority.port))
                 refuse(j, ACCOUNT_CLEARTEXT, field, header);
         if (!upgrade_ok(req))

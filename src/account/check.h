@@ -17,6 +17,7 @@ enum account_reason {
         ACCOUNT_CLEARTEXT,    /* the placeholder over http, or to another port of its host */
         ACCOUNT_UPGRADE,      /* the placeholder on a request that asks for an upgrade other than a WebSocket */
         ACCOUNT_UNDECODABLE,  /* Basic credentials that are no base64 of user:password */
+        ACCOUNT_OTHER_USER,   /* the placeholder in Basic credentials beside a user name that is not the credential's `user` */
         ACCOUNT_NOT_ANONYMOUS, /* the rule says anonymous, and there is an account field */
         ACCOUNT_REASON_COUNT
 };
@@ -41,7 +42,8 @@ int account_strip(struct arena *a, struct request *req) __attribute__((warn_unus
 /* Is this header field, by its lower-case name, an account field? Is this query key? */
 bool account_is_header(struct slice name);
 bool account_is_query(struct slice key);
-/* Are two names the same to an origin that folds names (case, "-" and "_", "key[0]" …)? For what is refused or taken out, never for what is used. */
+/* Are two names the same to an origin that folds names (case, "-" and "_"; of a query key `a`: "key[0]", "user[key]", "user.key", escaped more than once)?
+ * For what is refused or taken out, never for what is used. */
 bool account_same_header(struct slice a, struct slice b);
 bool account_same_query(struct slice a, struct slice b);
 

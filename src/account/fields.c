@@ -1,7 +1,8 @@
 /* Which header fields and query keys name an account: one table for both.
  *
- * Names are folded first, as origins fold them: no case, "-" as "_" (CGI), of a query key also the decoded form, blanks in front dropped, "." and " "
- * as "_" and what stands before a "[" or a NUL (PHP). A row is a whole name or an ending; endings catch the vendors that nobody listed (x-acme-api-key).
+ * Names are folded first, as origins fold them: no case, "-" as "_" (CGI), of a query key also decoded (once, twice, three times), blanks in front dropped,
+ * "." and " " as "_" (PHP), and taken apart at "[", "]", "." and NUL: each part counts by itself and with those before it ("user[access_token]", "a.key",
+ * "token[]"). A row is a whole name or an ending; endings catch the vendors that nobody listed (x-acme-api-key).
  * It must never be narrower than what origins take for a key; a harmless name refused costs `foreign ok`. */
 #include "account/check.h"
 
@@ -85,7 +86,7 @@ static bool names_no_account(struct slice folded, const struct row *r)
 
         if (before.n && before.p[before.n - 1] == '_')
                 before.n--;
-        for (size_t i = 0; r->where & OFTEN_HARMLESS && i < sizeof(harmless) / sizeof(*harmless); i++)
+        for (size_t i = 0; i < sizeof(harmless) / sizeof(*harmless); i++)
                 if (slice_ends(before, slice_str(harmless[i])))
                         return true;
         return false;
@@ -145,7 +146,7 @@ static bool listed(struct slice folded, unsigned where)
 
                 if (!(r->where & where) || !ends_in(folded, r))
                         continue;
-                if (r->n == folded.n || (r->where & ENDING && !names_no_account(folded, r)))
+                if (r->n == folded.n || (r->where & ENDING && !(r->where & OFTEN_HARMLESS && names_no_account(folded, r))))
                         return true;
         }
         return false;
@@ -189,27 +190,86 @@ static int hex_value(uint8_t c)
         return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static void fold_query(struct folded *f, struct slice key)
-{
-        f->n = 0;
-        for (size_t i = 0; i < key.n; i++) {
-                int c = key.p[i] == '+' ? ' ' : key.p[i];
+static struct slice text_of(const struct folded *f) { return slice_of(f->bytes, f->n); }
 
-                if (c == '%' && key.n - i > 2) {
-                        int hi = hex_value(key.p[i + 1]), lo = hex_value(key.p[i + 2]);
-                        if (hi >= 0 && lo >= 0) {
-                                c = hi << 4 | lo;
-                                i += 2;
-                        }
-                }
-                if (c == '[' || c == 0)
-                        break;
-                if (c != ' ' || f->n)
-                        fold_byte(f, c);
-        }
+/* The byte at *i with `depth` layers of percent-encoding taken off; *i moves behind it. */
+static int byte_at(struct slice s, size_t *i, unsigned depth)
+{
+        size_t at;
+        int c, hi = -1, lo = -1;
+
+        if (depth == 0)
+                return s.p[(*i)++];
+        c = byte_at(s, i, depth - 1);
+        if (c != '%')
+                return c;
+        at = *i;
+        if (at < s.n)
+                hi = hex_value((uint8_t)byte_at(s, &at, depth - 1));
+        if (hi >= 0 && at < s.n)
+                lo = hex_value((uint8_t)byte_at(s, &at, depth - 1));
+        if (lo < 0)
+                return c;
+        *i = at;
+        return hi << 4 | lo;
 }
 
-static struct slice text_of(const struct folded *f) { return slice_of(f->bytes, f->n); }
+/* A query key as frameworks take it apart: "user[access_token]" (PHP, Rails, qs), "user.access_token" (qs, Spring), "access_token[]", cut at a NUL. `name`
+ * is all that was read, its parts joined by "_"; `part` is where the last part begins in it. */
+struct parts {
+        struct slice key;
+        unsigned depth; /* of percent-encoding */
+        size_t i;
+        struct folded name;
+        size_t part;
+};
+
+static bool separates(int c) { return c == '[' || c == ']' || c == '.' || c == 0; }
+
+/* Reads the next part that is not empty; false: there is none. */
+static bool part_next(struct parts *p)
+{
+        size_t n = 0;
+
+        while (p->i < p->key.n) {
+                int c = byte_at(p->key, &p->i, p->depth);
+
+                if (c == '+')
+                        c = ' ';
+                if (separates(c) && n)
+                        break;
+                if (separates(c) || (c == ' ' && !n)) /* PHP drops blanks in front */
+                        continue;
+                if (!n && p->name.n)
+                        fold_byte(&p->name, '_');
+                fold_byte(&p->name, c);
+                n++;
+        }
+        /* fold_byte lets the front go of what is too long: a part of that length is no whole row */
+        p->part = n <= p->name.n ? p->name.n - n : 0;
+        return n > 0;
+}
+
+/* The last part by itself, or all of the name so far. */
+static bool part_listed(const struct parts *p)
+{
+        struct slice name = text_of(&p->name), part = slice_skip(name, p->part);
+
+        if (listed(name, AT_QUERY))
+                return true;
+        for (uint8_t i = ends_like(part); i; i = ends.next[i - 1]) {
+                const struct row *r = &rows[i - 1];
+
+                if (r->where & AT_QUERY && r->n == part.n && ends_in(part, r) && !names_no_account(name, r))
+                        return true;
+        }
+        return false;
+}
+
+/* Layers of percent-encoding that are looked through: the origin's own, a proxy's in front of it, and one more. */
+enum { DEPTH_MAX = 3 };
+
+static unsigned depth_of(struct slice key) { return slice_find(key, '%') < 0 ? 1 : DEPTH_MAX; }
 
 bool account_is_header(struct slice name)
 {
@@ -221,12 +281,17 @@ bool account_is_header(struct slice name)
         return listed(text_of(&f), AT_HEADER);
 }
 
+/* One layer of encoding more may hide a name as well as show it: each depth is asked. */
 bool account_is_query(struct slice key)
 {
-        struct folded f;
+        for (unsigned depth = 1; depth <= depth_of(key); depth++) {
+                struct parts p = { .key = key, .depth = depth };
 
-        fold_query(&f, key);
-        return listed(text_of(&f), AT_QUERY);
+                while (part_next(&p))
+                        if (part_listed(&p))
+                                return true;
+        }
+        return false;
 }
 
 bool account_same_header(struct slice a, struct slice b)
@@ -242,9 +307,18 @@ bool account_same_header(struct slice a, struct slice b)
 
 bool account_same_query(struct slice a, struct slice b)
 {
-        struct folded fa, fb;
+        struct parts whole = { .key = b, .depth = 1 };
 
-        fold_query(&fa, a);
-        fold_query(&fb, b);
-        return slice_eq(text_of(&fa), text_of(&fb));
+        while (part_next(&whole))
+                ;
+        for (unsigned depth = 1; depth <= depth_of(a); depth++) {
+                struct parts p = { .key = a, .depth = depth };
+
+                while (part_next(&p)) {
+                        struct slice name = text_of(&p.name);
+                        if (slice_eq(name, text_of(&whole.name)) || slice_eq(slice_skip(name, p.part), text_of(&whole.name)))
+                                return true;
+                }
+        }
+        return false;
 }

@@ -123,6 +123,7 @@ static enum reason reason_of(enum account_reason r)
                 [ACCOUNT_CLEARTEXT] = REASON_ACCOUNT_CLEARTEXT,
                 [ACCOUNT_UPGRADE] = REASON_ACCOUNT_UPGRADE,
                 [ACCOUNT_UNDECODABLE] = REASON_FOREIGN_ACCOUNT,
+                [ACCOUNT_OTHER_USER] = REASON_FOREIGN_ACCOUNT,
                 [ACCOUNT_NOT_ANONYMOUS] = REASON_NOT_ANONYMOUS,
         };
 

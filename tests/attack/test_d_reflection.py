@@ -346,7 +346,8 @@ def test_look_alikes(w):
 
 FOREIGN = ["Authorization: Bearer ghp_somebodyelses0123456789abcdefghijkl", "Authorization: Basic dTpw", "Authorization: token abc", "Cookie: session=1", "X-Api-Key: k", "PRIVATE-TOKEN: k",
            "X-Goog-Api-Key: k", "Api-Key: k", "X-Auth-Token: k", "Job-Token: k"]
-FOREIGN_QUERY = ["key=1", "api_key=1", "access_token=1", "private_token=1", "sig=1", "X-Amz-Signature=1", "%61pi_key=1"]
+FOREIGN_QUERY = ["key=1", "api_key=1", "access_token=1", "private_token=1", "sig=1", "X-Amz-Signature=1", "%61pi_key=1",
+                 "user%5Baccess_token%5D=1", "user.access_token=1", "access_token%5B%5D=1", "a%5Bb%5D%5BPassword%5D=1", "a%5Bkey%5D=1", "x=1&Access_Token=1&x=2", "%2561pi_key=1", "user%255Bsig%255D=1"]
 
 
 def test_no_foreign_account(w):
@@ -362,6 +363,21 @@ def test_no_foreign_account(w):
     assert p.stdout == "200" and b"proxy-auth" not in w.echo.everything().lower(), p
 
 
+def test_another_user_beside_the_placeholder(w):
+    """The credential says whose it is: its secret goes out beside that name and no other, in no spelling."""
+    need_brome()
+    x, mark = w.held["pair"], w.front.mark()
+    for user in (f"root:{x}", f"Deploy:{x}", f"deploy%00:{x}", f":{x}", f"{x}:", f"{x}:x-oauth-basic", f"deploy:{x}x", f"x-access-token:{x}"):
+        for version in ("--http1.1", "--http2"):
+            p = w.b("exec", "-T", "s", "--", "curl", "-sS", "-m", "20", version, "-w", " %{http_code}", "-H", f"Authorization: {basic(*user.split(':'))}", "https://basic.example/whose")
+            assert p.stdout.endswith(" 403") and x not in p.stdout, (user, p.stdout)
+    assert "another user" in w.b("exec", "-T", "s", "--", "curl", "-sS", "-u", f"root:{x}", "https://basic.example/whose").stdout
+    p = w.b("exec", "-T", "s", "--", "curl", "-sS", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", "-u", f"deploy:{x}", "https://basic.example/mine")
+    assert p.stdout == "200"
+    w.front.some(mark, host="basic.example", uri="/mine", authorization=basic("deploy", PAIR))
+    assert not [r for r in w.front.seen(mark, host="basic.example") if r["uri"] == "/whose"]
+
+
 def test_foreign_ok_and_anonymous(w):
     need_brome()
     for f in FOREIGN:
@@ -371,6 +387,8 @@ def test_foreign_ok_and_anonymous(w):
             p = w.b("exec", "-T", "s", "--", "curl", "-sS", "-m", "20", "-w", " %{http_code}", "-H", f, "-H", f"Authorization: Bearer {w.held['loose']}", "https://loose.example/loose")
             assert p.stdout.endswith(" 200"), (f, p.stdout)
     assert LOOSE.encode() in w.origin.everything()
+    for q in ("page%5Btoken%5D=1", "sort%5Bkey%5D=1", "filter%5Bname%5D%5B%5D=1", "keys=1"):  # the control: these name no account
+        assert w.b("exec", "-T", "s", "--", "curl", "-sS", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", f"https://anon.example/a?{q}").stdout == "200", q
     refused(w, [("not-anonymous", ["https://anon.example/a", "-H", f]) for f in FOREIGN] + [("not-anonymous", [f"https://anon.example/a?{q}"]) for q in FOREIGN_QUERY], [w.origin])
     assert w.b("exec", "-T", "s", "--", "curl", "-sS", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", "https://anon.example/a").stdout == "200"
 

@@ -102,6 +102,12 @@ static void test_foreign_names(void **state)
                 "%6bey", "k%65y", "api%5Fkey", "api.key", "+key", "key%5B0%5D", "key[]", "token[a]", "key%00x", "sig", "signature", "X-Amz-Signature",
                 "x-goog-credential", "X-Amz-Security-Token", "AWSAccessKeyId", "GoogleAccessId", "client_secret", "password", "jwt", "subscription-key",
                 "oauth_consumer_key", "serviceKey", "pagerduty_api_key", "cursor_access_key",
+                /* nested, as PHP, Rails, qs and Spring read it */
+                "user[access_token]", "user%5Baccess_token%5D", "a.access_token", "a%2Eaccess_token", "access_token[]", "access_token%5B%5D", "access_token%5B0%5D",
+                "access_token[a][b]", "[access_token]", "user[][password]", "user%5B0%5D%5Bkey%5D", "a[b][c][sig]", "USER[Access_Token]", "User%5bACCESS-token%5d",
+                "a[b.jwt]", "access[token", "a]password", "auth.key", "user[+key]", "user[key%00]", "x%00token", "a..token", "a.[key].b",
+                /* escaped more than once */
+                "access%255Ftoken", "%2561ccess_token", "%25%36%31ccess_token", "%252561ccess_token", "user%255Baccess_token%255D", "%256b%2565%2579", "%25access_key", "k%2565y%255B%255D",
                 "x_very_long_name_of_a_key_that_goes_on_and_on_past_any_table_of_names_access_token",
         };
         struct test_binding t;
@@ -117,7 +123,7 @@ static void test_foreign_names(void **state)
         for (size_t i = 0; i < COUNT(keys); i++) {
                 struct row r = { test_fill(line, TEXT, "GET /?a=1&@=abc", keys[i]), "", ACCOUNT_FOREIGN, NONE };
                 assert_true(account_is_query(slice_str(keys[i])));
-                if (!strchr(keys[i], '[') && !strstr(keys[i], "%00")) { /* what the codec refuses anyway */
+                if (!strpbrk(keys[i], "[]") && !strstr(keys[i], "%00")) { /* what the codec refuses anyway */
                         check_at(state, &t.b, &r, &u);
                         assert_int_equal(u.field.slot, SLOT_QUERY);
                 }
@@ -133,6 +139,18 @@ static void test_foreign_names(void **state)
         assert_false(account_is_query(SLICE_LIT("keys")));
         assert_false(account_is_query(SLICE_LIT("monkey")));
         assert_false(account_is_query(SLICE_LIT("pageToken")));
+        assert_false(account_is_query(SLICE_LIT("page[token]")));
+        assert_false(account_is_query(SLICE_LIT("page.token")));
+        assert_false(account_is_query(SLICE_LIT("sort[key]")));
+        assert_false(account_is_query(SLICE_LIT("filter[name][]")));
+        assert_false(account_is_query(SLICE_LIT("a[keys]")));
+        assert_false(account_is_query(SLICE_LIT("[]")));
+        assert_false(account_is_query(SLICE_LIT("%25")));
+        assert_false(account_is_query(SLICE_LIT("")));
+        assert_true(account_same_query(SLICE_LIT("a[Tok-en]"), SLICE_LIT("tok_en")));
+        assert_true(account_same_query(SLICE_LIT("a.b"), SLICE_LIT("a.b")));
+        assert_false(account_same_query(SLICE_LIT("a.b"), SLICE_LIT("a.b.c")));
+        assert_false(account_same_query(SLICE_LIT("tokens"), SLICE_LIT("token")));
         assert_false(account_is_header(SLICE_EMPTY) || account_is_header(SLICE_LIT("y")) || account_is_header(SLICE_LIT("ey")) || account_is_header(SLICE_LIT("-ey")));
         assert_true(account_is_query(SLICE_LIT("key")) && account_is_query(SLICE_LIT("Sig")) && account_is_header(SLICE_LIT("X.Api Key")));
         assert_true(account_same_header(SLICE_LIT("x-api-key"), SLICE_LIT("X_API_Key")) && !account_same_header(SLICE_LIT("x-api-key"), SLICE_LIT("x-api-keys")));
@@ -240,6 +258,36 @@ static void test_basic(void **state)
         t.b.foreign_ok = true;
         assert_int_equal(check_basic(state, &t.b, "user:pass", &u), ACCOUNT_OK);
         assert_int_equal(check_basic(state, &t.b, "user:@", &u), ACCOUNT_WRONG_FIELD);
+}
+
+/* Where the credential says whose it is, nobody else's name goes out beside its secret. */
+static void test_basic_user(void **state)
+{
+        struct test_binding t;
+        struct account_use u;
+
+        test_bind(&t, ACCOUNT_BASIC, "repo");
+        t.b.user = SLICE_LIT("deploy");
+        assert_int_equal(check_basic(state, &t.b, "deploy:@", &u), ACCOUNT_OK);
+        assert_true(u.used && u.field.slot == SLOT_BASIC);
+        for (int foreign_ok = 0; foreign_ok < 2; foreign_ok++) {
+                static const char *const others[] = { "root:@", "Deploy:@", "deploy :@", "deployer:@", "deplo:@", ":@", "@:", "@:x-oauth-basic", "x-access-token:@" };
+
+                t.b.foreign_ok = foreign_ok;
+                for (size_t i = 0; i < COUNT(others); i++) {
+                        assert_int_equal(check_basic(state, &t.b, others[i], &u), ACCOUNT_OTHER_USER);
+                        assert_int_equal(u.header, 0);
+                        assert_false(u.used);
+                }
+                assert_int_equal(check_basic(state, &t.b, "deploy:@x", &u), ACCOUNT_WRONG_FIELD);
+                assert_int_equal(check_basic(state, &t.b, "@:@", &u), ACCOUNT_TWICE);
+        }
+        /* What clients send by themselves, where nothing is said. */
+        test_bind(&t, ACCOUNT_PYPI, "index");
+        assert_int_equal(check_basic(state, &t.b, "__token__:@", &u), ACCOUNT_OK);
+        test_bind(&t, ACCOUNT_GITLAB, "lab");
+        assert_int_equal(check_basic(state, &t.b, "oauth2:@", &u), ACCOUNT_OK);
+        assert_int_equal(check_basic(state, &t.b, "me:@", &u), ACCOUNT_OK);
 }
 
 /* Whatever the case and the escapes, it is found; only exact it is used. */
@@ -442,7 +490,7 @@ static void test_leaks(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                ARENA_TEST(test_bearer),    ARENA_TEST(test_foreign_names), ARENA_TEST(test_protocols), ARENA_TEST(test_vendors), ARENA_TEST(test_basic),
+                ARENA_TEST(test_bearer),    ARENA_TEST(test_foreign_names), ARENA_TEST(test_protocols), ARENA_TEST(test_vendors), ARENA_TEST(test_basic),      ARENA_TEST(test_basic_user),
                 ARENA_TEST(test_disguised), ARENA_TEST(test_declared),      ARENA_TEST(test_foreign_ok), ARENA_TEST(test_places), ARENA_TEST(test_no_placeholder),
                 ARENA_TEST(test_attach),    ARENA_TEST(test_last_in_text),
                 ARENA_TEST(test_anonymous), ARENA_TEST(test_leaks),
