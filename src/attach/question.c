@@ -161,6 +161,8 @@ static void add_requests(struct question *q, const json_t *requests, json_int_t 
                         break;
                 buf_addf(out, "    %-6s %s", esc(slice_first(slice_str(text_of(r, "method")), 32)), path);
                 buf_add_str(out, is_cut(path) ? "  (and more, which does not fit here)" : "");
+                buf_add_str(out, json_is_true(json_object_get(r, "body")) ? "  (with a body)" : "");
+                buf_add_str(out, json_is_true(json_object_get(r, "gone")) ? "  (gave up)" : "");
                 buf_addf(out, count > 1 ? "  (%lld times)\r\n" : "\r\n", count);
         }
         more = (more > 0 ? more : 0) + (json_int_t)(total - q->seen);

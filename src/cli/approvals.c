@@ -49,7 +49,7 @@ static const char *until(const json_t *o, char out[64])
         if (json_is_true(json_object_get(o, "session")))
                 snprintf(out, 64, "this session");
         else if (json_is_true(json_object_get(o, "once")))
-                snprintf(out, 64, "once, for a retry of what was shown");
+                snprintf(out, 64, number_of(o, "retries") > 0 ? "once, for a retry of what was shown" : "once, and no more");
         else if (left_s >= 120)
                 snprintf(out, 64, "%lld more minutes", left_s / 60);
         else
@@ -75,6 +75,7 @@ static void print_waiting(const json_t *o)
         json_array_foreach(requests, i, r) {
                 esc_text(path, sizeof(path), slice_str(text_of(r, "path")));
                 printf("       %-7s %s", esc_str(text_of(r, "method")), path);
+                printf("%s%s", json_is_true(json_object_get(r, "body")) ? "  (with a body)" : "", json_is_true(json_object_get(r, "gone")) ? "  (gave up)" : "");
                 printf(number_of(r, "count") > 1 ? "  (%lld times)\n" : "\n", number_of(r, "count"));
         }
         if (number_of(o, "more") > 0)
@@ -156,7 +157,12 @@ int cmd_approvals_allow(struct cli *cli, int argc, char **argv)
         if (rc != EXIT_OK)
                 return rc;
         released = chan_int(&answer, "released", 0);
-        cli_note("allowed; %lld request%s let go", released, released == 1 ? " was" : "s were");
+        if (released)
+                cli_note("allowed; %lld request%s let go", released, released == 1 ? " was" : "s were");
+        else if (strcmp(term, "once") == 0)
+                cli_note("allowed, but nobody waits any more: one retry of a GET without a body has it, any other request is asked for again (--for 5m lets it come again)");
+        else
+                cli_note("allowed; nothing waits just now");
         chan_msg_fini(&answer);
         return EXIT_OK;
 }

@@ -10,7 +10,9 @@
 struct request_kept {
         uint8_t digest[APPROVAL_DIGEST_BYTES];
         char *method, *path;
-        size_t count; /* uses that came with it */
+        size_t count;      /* uses that came with it */
+        bool body, single; /* single: one use and no other, see approvals.h */
+        bool gone;         /* a single one whose use waits no more: it stays in its place, as a person may have been shown it there */
 };
 
 struct use_kept {
@@ -24,7 +26,8 @@ struct approval {
         uint64_t id;
         struct approval_key key; /* name: own */
         struct request_kept *requests;
-        size_t request_count, request_cap, shown;
+        size_t request_count, request_cap;
+        size_t shown, listed; /* of the requests: told to anybody; told in the newest listing (0: none yet) */
         struct use_kept *uses;
         size_t use_count, use_cap;
         int64_t since_us, due_ms;
@@ -162,6 +165,42 @@ void approvals_free(struct approvals *a)
         free(a);
 }
 
+/* Reads, as far as method and body say. */
+static bool only_reads(const struct approval_request *r)
+{
+        static const char *const methods[] = { "GET", "HEAD", "OPTIONS" };
+
+        for (size_t i = 0; !r->body && i < sizeof(methods) / sizeof(methods[0]); i++)
+                if (strcmp(r->method, methods[i]) == 0)
+                        return true;
+        return false;
+}
+
+static void request_remove(struct approval *ap, size_t i)
+{
+        free(ap->requests[i].method);
+        free(ap->requests[i].path);
+        memmove(&ap->requests[i], &ap->requests[i + 1], (--ap->request_count - i) * sizeof(struct request_kept));
+        for (size_t n = 0; n < ap->use_count; n++)
+                if (ap->uses[n].request > i && ap->uses[n].request != APPROVAL_REQUESTS)
+                        ap->uses[n].request--;
+}
+
+/* It waits no more, and was not let go. A place in the list that anybody was told of stays the same request's. */
+static struct use_kept use_remove(struct approval *ap, size_t n)
+{
+        struct use_kept u = ap->uses[n];
+
+        ap->uses[n] = ap->uses[--ap->use_count];
+        if (u.request == APPROVAL_REQUESTS || !ap->requests[u.request].single)
+                return u;
+        if (u.request < ap->shown)
+                ap->requests[u.request].gone = true;
+        else
+                request_remove(ap, u.request);
+        return u;
+}
+
 /* --- what is shown --- */
 
 /* JSON takes two bytes for a quote and a backslash. */
@@ -174,6 +213,17 @@ static size_t weight(const char *s)
         return n;
 }
 
+static json_t *request_json(const struct request_kept *r)
+{
+        json_t *o = json_pack("{s:s, s:s, s:I}", "method", r->method, "path", r->path, "count", (json_int_t)r->count);
+
+        if (r->body)
+                json_object_set_new(o, "body", json_true());
+        if (r->gone)
+                json_object_set_new(o, "gone", json_true());
+        return o;
+}
+
 static json_t *requests_json(const struct approval *ap, size_t *shown)
 {
         json_t *list = json_array();
@@ -182,10 +232,10 @@ static json_t *requests_json(const struct approval *ap, size_t *shown)
         for (; i < ap->request_count && i < APPROVAL_SHOWN; i++) {
                 const struct request_kept *r = &ap->requests[i];
 
-                bytes += weight(r->path) + weight(r->method) + 64;
+                bytes += weight(r->path) + weight(r->method) + 90;
                 if (i && bytes > APPROVAL_SHOWN_BYTES)
                         break;
-                json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "method", r->method, "path", r->path, "count", (json_int_t)r->count));
+                json_array_append_new(list, request_json(r));
         }
         *shown = i;
         return list;
@@ -228,8 +278,14 @@ static json_t *kept_json(const struct kept *k, int64_t now_ms)
                 json_object_set_new(o, "session", json_true());
         else
                 json_object_set_new(o, "until_us", json_integer(clock_real_us() + (json_int_t)(k->due_ms - now_ms) * 1000));
-        if (k->kind == KEPT_ONCE)
+        if (k->kind == KEPT_ONCE) {
+                size_t retries = 0;
+
+                for (size_t i = 0; i < k->digest_count; i++)
+                        retries += k->digests[i].good;
                 json_object_set_new(o, "once", json_true());
+                json_object_set_new(o, "retries", json_integer((json_int_t)retries));
+        }
         json_object_set_new(o, "used", json_integer((json_int_t)k->used));
         return o;
 }
@@ -259,6 +315,7 @@ json_t *approvals_json(struct approvals *a, const char *workspace, int64_t now_m
                         continue;
                 }
                 bytes += n;
+                ap->listed = json_array_size(json_object_get(o, "requests"));
                 json_array_append_new(waiting, o);
         }
         for (size_t i = a->kept_count; i-- > 0;) { /* the newest first */
@@ -363,13 +420,15 @@ static size_t request_place(struct approval *ap, const struct approval_request *
 {
         size_t i = 0;
 
-        while (i < ap->request_count && memcmp(ap->requests[i].digest, r->digest, APPROVAL_DIGEST_BYTES) != 0)
+        bool single = !only_reads(r);
+
+        while (i < ap->request_count && (single || ap->requests[i].single || memcmp(ap->requests[i].digest, r->digest, APPROVAL_DIGEST_BYTES) != 0))
                 i++;
         if (i == APPROVAL_REQUESTS)
                 return i;
         if (i == ap->request_count) {
                 ap->requests = grown(ap->requests, &ap->request_cap, ap->request_count, sizeof(struct request_kept));
-                ap->requests[i] = (struct request_kept){ .method = copied(r->method), .path = copied(r->path) };
+                ap->requests[i] = (struct request_kept){ .method = copied(r->method), .path = copied(r->path), .body = r->body, .single = single };
                 memcpy(ap->requests[i].digest, r->digest, APPROVAL_DIGEST_BYTES);
                 ap->request_count++;
         }
@@ -413,7 +472,7 @@ static bool decided(struct approvals *a, const struct approval_use *use, int64_t
                         allowed = k;
                         ttl = k->kind == KEPT_SESSION ? -1 : k->due_ms - now_ms;
                 }
-                for (size_t n = 0; !allowed && n < k->digest_count; n++)
+                for (size_t n = 0; !allowed && only_reads(use->request) && n < k->digest_count; n++)
                         if (k->digests[n].good && memcmp(k->digests[n].digest, use->request->digest, APPROVAL_DIGEST_BYTES) == 0) {
                                 k->digests[n].good = false;
                                 allowed = k;
@@ -452,7 +511,7 @@ void approvals_withdraw(struct approvals *a, void *door, uint64_t id)
 
                 for (size_t n = 0; n < ap->use_count; n++)
                         if (ap->uses[n].door == door && ap->uses[n].id == id) {
-                                ap->uses[n] = ap->uses[--ap->use_count];
+                                use_remove(ap, n);
                                 return;
                         }
         }
@@ -465,7 +524,7 @@ void approvals_door_gone(struct approvals *a, void *door)
 
                 for (size_t n = ap->use_count; n-- > 0;)
                         if (ap->uses[n].door == door)
-                                ap->uses[n] = ap->uses[--ap->use_count];
+                                use_remove(ap, n);
         }
 }
 
@@ -515,25 +574,26 @@ static struct kept *keep(struct approvals *a, const struct approval *ap, enum ke
 /* What was not shown goes on waiting, as a new question; requests for which nobody waits any more are gone. */
 static void raise_rest(struct approvals *a, struct approval *ap, size_t seen, int64_t now_ms)
 {
-        for (size_t i = 0; i < seen; i++) {
-                free(ap->requests[i].method);
-                free(ap->requests[i].path);
-        }
-        ap->request_count -= seen;
-        memmove(ap->requests, ap->requests + seen, ap->request_count * sizeof(struct request_kept));
-        for (size_t i = 0; i < ap->use_count; i++)
-                if (ap->uses[i].request != APPROVAL_REQUESTS)
-                        ap->uses[i].request -= seen;
+        while (seen--)
+                request_remove(ap, 0);
+        for (size_t i = ap->request_count; i-- > 0;)
+                if (ap->requests[i].gone)
+                        request_remove(ap, i);
         ap->id = ++a->last_id;
-        ap->shown = 0;
+        ap->shown = ap->listed = 0;
         ap->since_us = clock_real_us();
         a->calls->note(a->ctx, &ap->key, "asked");
         tell(a, ap, now_ms);
 }
 
-static void describe(char *out, size_t size, const struct approval *ap, const char *words, size_t requests)
+/* An answer for the first `below` requests. */
+static void describe(char *out, size_t size, const struct approval *ap, const char *words, size_t below)
 {
-        snprintf(out, size, "%s; %zu distinct request%s, %zu waiting", words, requests, requests == 1 ? "" : "s", ap->use_count);
+        size_t waiting = 0, distinct = below < ap->request_count ? below : ap->request_count;
+
+        for (size_t i = 0; i < ap->use_count; i++)
+                waiting += ap->uses[i].request < below;
+        snprintf(out, size, "%s; %zu distinct request%s, %zu waiting", words, distinct, distinct == 1 ? "" : "s", waiting);
 }
 
 static const struct approval_request *first_of(const struct approval *ap, struct approval_request *r)
@@ -548,18 +608,24 @@ static const struct approval_request *first_of(const struct approval *ap, struct
 
 static size_t allow_once(struct approvals *a, struct approval *ap, size_t seen, int64_t now_ms)
 {
-        struct kept *k = keep(a, ap, KEPT_ONCE, now_ms + APPROVAL_RETRY_MS);
-        size_t released;
+        struct kept *k = NULL;
+        size_t released, live = 0;
 
-        k->digests = calloc(seen ? seen : 1, sizeof(*k->digests));
-        MUST(k->digests);
-        k->digest_count = seen;
-        for (size_t i = 0; i < seen; i++) {
-                memcpy(k->digests[i].digest, ap->requests[i].digest, APPROVAL_DIGEST_BYTES);
-                k->digests[i].good = true;
+        for (size_t i = 0; i < seen; i++)
+                live += !ap->requests[i].gone;
+        if (live) {
+                k = keep(a, ap, KEPT_ONCE, now_ms + APPROVAL_RETRY_MS);
+                k->digests = calloc(live, sizeof(*k->digests));
+                MUST(k->digests);
         }
+        for (size_t i = 0; i < seen; i++)
+                if (!ap->requests[i].single) {
+                        memcpy(k->digests[k->digest_count].digest, ap->requests[i].digest, APPROVAL_DIGEST_BYTES);
+                        k->digests[k->digest_count++].good = true;
+                }
         released = answer_uses(a, ap, seen, APPROVAL_ALLOW, 0);
-        k->used += released;
+        if (k)
+                k->used += released;
         /* Beyond what is kept: never shown, so never said yes to. */
         for (size_t i = ap->use_count; i-- > 0;)
                 if (i < ap->use_count && ap->uses[i].request == APPROVAL_REQUESTS) {
@@ -582,8 +648,10 @@ int approvals_allow(struct approvals *a, uint64_t id, enum approval_term term, l
         if (i == a->waiting_count)
                 return 1;
         ap = a->waiting[i];
-        shown = seen < 0 || (unsigned long long)seen > ap->shown ? ap->shown : (size_t)seen;
-        describe(text, sizeof(text), ap, terms[term].words, term == APPROVAL_ONCE ? shown : ap->request_count);
+        shown = seen >= 0 ? (size_t)seen : ap->listed ? ap->listed : 1;
+        if (shown > ap->shown)
+                shown = ap->shown;
+        describe(text, sizeof(text), ap, terms[term].words, term == APPROVAL_ONCE ? shown : APPROVAL_REQUESTS + 1);
         if (!a->calls->record(a->ctx, &ap->key, true, text, first_of(ap, &first)))
                 return -1;
         a->calls->ended(a->ctx, &ap->key, id, terms[term].name);
@@ -613,7 +681,7 @@ int approvals_deny(struct approvals *a, uint64_t id, int64_t now_ms)
         if (i == a->waiting_count)
                 return 1;
         ap = a->waiting[i];
-        describe(text, sizeof(text), ap, "denied", ap->request_count);
+        describe(text, sizeof(text), ap, "denied", APPROVAL_REQUESTS + 1);
         recorded = a->calls->record(a->ctx, &ap->key, false, text, first_of(ap, &first));
         keep(a, ap, KEPT_DENIAL, now_ms + APPROVAL_DENIAL_MS);
         a->calls->ended(a->ctx, &ap->key, id, "deny");
@@ -667,9 +735,8 @@ static void tick_approval(struct approvals *a, struct approval *ap, int64_t now_
         /* An answer may bring a door's end, and with it fewer uses. */
         for (size_t n = ap->use_count; n-- > 0;)
                 if (n < ap->use_count && ap->uses[n].due_ms <= now_ms) {
-                        struct use_kept u = ap->uses[n];
+                        struct use_kept u = use_remove(ap, n);
 
-                        ap->uses[n] = ap->uses[--ap->use_count];
                         answer(a, &u, APPROVAL_EXPIRED, 0);
                 }
         if (ap->news_ms && ap->news_ms <= now_ms)
@@ -691,4 +758,29 @@ void approvals_tick(struct approvals *a, int64_t now_ms)
         for (size_t i = a->kept_count; i-- > 0;)
                 if (a->kept[i]->kind != KEPT_SESSION && a->kept[i]->due_ms <= now_ms)
                         kept_remove(a, i);
+}
+
+/* --- the rules --- */
+
+void approvals_keep_only(struct approvals *a, const char *workspace, bool (*still)(void *ctx, const struct approval_key *key), void *ctx)
+{
+        for (size_t i = a->waiting_count; i-- > 0;) {
+                struct approval *ap = i < a->waiting_count ? a->waiting[i] : NULL; /* an answer may bring a door's end */
+
+                if (!ap || strcmp(ap->key.workspace, workspace) != 0 || still(ctx, &ap->key))
+                        continue;
+                a->calls->note(a->ctx, &ap->key, "over: the rules do not ask for it any more");
+                a->calls->ended(a->ctx, &ap->key, ap->id, "ended");
+                answer_uses(a, ap, APPROVAL_REQUESTS + 1, APPROVAL_EXPIRED, 0); /* its door judged them anew by then: they are asked for no more */
+                waiting_remove(a, i);
+        }
+        for (size_t i = a->kept_count; i-- > 0;) {
+                struct kept *k = a->kept[i];
+
+                if (k->kind == KEPT_DENIAL || strcmp(k->key.workspace, workspace) != 0 || still(ctx, &k->key))
+                        continue;
+                a->calls->note(a->ctx, &k->key, "a grant is over: the rules do not ask for it any more");
+                a->calls->revoked(a->ctx, &k->key);
+                kept_remove(a, i);
+        }
 }

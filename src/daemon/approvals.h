@@ -4,9 +4,12 @@
  *  use       one exchange that an outer door holds. It is answered once: allow, deny, expired or nobody
  *  approval  the question: one for each key (workspace, credential or rule, host:port), however many uses wait for it. It lives until it is answered, or
  *            APPROVAL_HOLD_MS after its last use came; a client that gave up may come again and finds it, or its answer
- *  grant     `once`: exactly the requests that were shown, each for what waits and one retry within APPROVAL_RETRY_MS; or everything of the key, for a time from
- *            the answer on, or for the session
+ *  grant     `once`: exactly the requests that were shown; or everything of the key, for a time from the answer on, or for the session
  *  denial    everything of the key, for APPROVAL_DENIAL_MS
+ *
+ * Requests that only read and have no body (GET, HEAD, OPTIONS) are one request where their canonical heads are one: `once` lets all of them go that wait, and one
+ * retry within APPROVAL_RETRY_MS. SECURITY: any other request is a request by itself, whatever its head: its body is not looked at here, so another one with the
+ * same head may do something else. `once` lets it go where it waits, and nowhere else.
  *
  * SECURITY: a yes or no is recorded before it takes effect; what cannot be recorded is not granted. Texts are made printable where they come in. */
 #ifndef BROME_DAEMON_APPROVALS_H
@@ -52,6 +55,7 @@ struct approval_key {
 };
 struct approval_request {
         const char *method, *path; /* printable; borrowed for the call */
+        bool body;                 /* bytes of the guest's follow the head */
         uint8_t digest[APPROVAL_DIGEST_BYTES];
 };
 
@@ -88,7 +92,8 @@ void approvals_door_gone(struct approvals *a, void *door);
 /* Its session ended: approvals, grants and denials go. */
 void approvals_workspace_gone(struct approvals *a, const char *workspace);
 
-/* 0; 1: there is none of this id; -1: not recorded, nothing changed. seen: how many of the requests the person saw; -1: all that were told. */
+/* 0; 1: there is none of this id; -1: not recorded, nothing changed. seen: how many of the requests the person saw; -1: as many as the newest listing had, or the
+ * first alone where there was none: a notice that it has grown went to somebody, perhaps not to who answers. */
 int approvals_allow(struct approvals *a, uint64_t id, enum approval_term term, long long seen, int64_t now_ms, size_t *released)
         __attribute__((warn_unused_result));
 /* A denial that cannot be recorded holds all the same (-1 says so). */
@@ -99,6 +104,9 @@ int approvals_revoke(struct approvals *a, uint64_t id) __attribute__((warn_unuse
 /* Milliseconds until approvals_tick is due; -1: never. */
 int64_t approvals_due_ms(const struct approvals *a, int64_t now_ms);
 void approvals_tick(struct approvals *a, int64_t now_ms);
+
+/* The rules changed: what is not asked for any more (`still` says no) is asked for no longer, and its grants are gone. */
+void approvals_keep_only(struct approvals *a, const char *workspace, bool (*still)(void *ctx, const struct approval_key *key), void *ctx);
 
 /* Members `waiting`, `grants`, `denials`; of all workspaces when NULL. */
 json_t *approvals_json(struct approvals *a, const char *workspace, int64_t now_ms);

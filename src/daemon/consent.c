@@ -1,5 +1,6 @@
 /* Consent: see consent.h. */
 #include "daemon/consent.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/esc.h"
 #include "base/log.h"
@@ -171,7 +172,7 @@ bool consent_heard_ask(struct program *p, struct chan_msg *msg)
         long long id = chan_int(msg, "id", -1), port = chan_int(msg, "port", -1);
         char path[APPROVAL_PATH_BYTES], method[64];
         struct approval_key key = { .rule = strcmp(what, "rule") == 0, .name = name, .port = (uint16_t)port };
-        struct approval_request r = { .method = method, .path = path };
+        struct approval_request r = { .method = method, .path = path, .body = chan_bool(msg, "body", true) };
         const struct binding *b = NULL;
 
         if (id < 0 || port < 0 || port > 65535 || (!key.rule && strcmp(what, "credential") != 0) || !printable(name, APPROVAL_NAME_BYTES) ||
@@ -211,4 +212,70 @@ void consent_session_gone(struct workspace *ws)
                 consent_door_gone(&s->programs[SESSION_OUTER]);
         approvals_workspace_gone(ws->daemon->approvals, ws->name);
         consent_arm(ws->daemon);
+}
+
+/* --- the rules change --- */
+
+/* What the policy asks for: the texts of the rules that ask, each with a NUL behind it, read when the first is looked for. */
+struct asked_for {
+        const struct session *session;
+        struct buf rules;
+        bool read;
+};
+
+static void read_rules(struct asked_for *f)
+{
+        const struct policy *p = f->session->policy;
+        struct buf text;
+
+        buf_init(&text, 0);
+        for (size_t i = 0; p && i < policy_rule_count(p); i++) {
+                buf_clear(&text);
+                policy_rule_text(p, (int)i, &text);
+                if (!text.failed && slice_starts(buf_slice(&text), SLICE_LIT("ask ")) && buf_add_slice(&f->rules, buf_slice(&text)) == 0)
+                        (void)!buf_add(&f->rules, "", 1);
+        }
+        buf_fini(&text);
+        f->read = true;
+}
+
+/* A door cuts a long text and puts its digest behind it: then the beginning must do. Whether it is the same rule is the door's to say, by all of it. */
+static bool same_rule(struct slice name, struct slice text)
+{
+        enum { WHOLE_BYTES = 8 * 1024, TAIL_BYTES = 4 + 64 };
+
+        return slice_eq(name, text) || (name.n > WHOLE_BYTES && slice_starts(text, slice_first(name, name.n - TAIL_BYTES)));
+}
+
+static bool still_asked(void *ctx, const struct approval_key *key)
+{
+        struct asked_for *f = ctx;
+        const struct binding *b;
+        struct slice left;
+
+        if (!key->rule) {
+                b = bound(f->session, key->name, key->host, key->port);
+                return b && b->ask;
+        }
+        if (!f->read)
+                read_rules(f);
+        /* Memory out: the text is not found, and the question is asked again. */
+        for (left = buf_slice(&f->rules); left.n;) {
+                size_t n = strnlen((const char *)left.p, left.n);
+
+                if (same_rule(slice_str(key->name), slice_first(left, n)))
+                        return true;
+                left = slice_skip(left, n < left.n ? n + 1 : n);
+        }
+        return false;
+}
+
+void consent_rules_changed(struct session *s)
+{
+        struct asked_for f = { .session = s };
+
+        buf_init(&f.rules, 0);
+        approvals_keep_only(s->ws->daemon->approvals, s->ws->name, still_asked, &f);
+        buf_fini(&f.rules);
+        consent_arm(s->ws->daemon);
 }

@@ -13,6 +13,8 @@ void consent_close(struct daemon *d);
 program_heard consent_heard_ask, consent_heard_end;
 void consent_door_gone(struct program *p);
 void consent_session_gone(struct workspace *ws);
+/* The session has another policy: grants and questions end that it does not ask for any more. */
+void consent_rules_changed(struct session *s);
 /* Something changed: the timer is set anew. */
 void consent_arm(struct daemon *d);
 

@@ -127,6 +127,7 @@ void session_policy(struct workspace *ws, struct reply reply, const char *what)
         s->policy = compiled;
         s->change_waits = reply;
         session_change_begin(s, policy);
+        consent_rules_changed(s); /* behind the new policy: the doors have judged by it when they hear of a grant's end */
 }
 
 /* ← policy, of either door. */

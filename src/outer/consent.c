@@ -228,17 +228,35 @@ static json_t *path_of(const struct exchange *ex)
         return json_stringn(text, n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
+/* Do bytes of the guest's follow the head? In a flow or a WebSocket, always. */
+static bool has_body(const struct exchange *ex)
+{
+        return ex->kind != KIND_HTTP || ex->req.body == BODY_CHUNKED || (ex->req.body == BODY_LENGTH && ex->req.length > 0);
+}
+
 static void held_up(struct exchange *ex) { (void)ex; }
 static void held_abort(struct exchange *ex) { consent_withdraw(ex); }
 static const struct upstream_ops held_ops = { held_up, held_up, held_abort };
 
-/* SECURITY: the question is the canonical request that was judged, and what is sent later is made from the same. */
+static void refused(struct exchange *ex, enum reason reason)
+{
+        ex->decision.reason = reason;
+        events_refusal(ex->outer->events, ex, NULL, reason_text(reason));
+        exchange_fail(ex, reason, "%s", reason_text(reason));
+}
+
+/* SECURITY: the question is the canonical request that was judged, and what is sent later is made from the same. One that asks the origin to read another method
+ * or path than is shown is not shown. */
 static void ask(struct exchange *ex, const struct key *k)
 {
         struct consent *c = ex->outer->consent;
         char digest[CONSENT_DIGEST_TEXT];
         json_t *m;
 
+        if (ex->req.override) {
+                refused(ex, REASON_OVERRIDE);
+                return;
+        }
         if (!k->name.n || !k->host.n || consent_digest(ex, digest) < 0) {
                 exchange_fail(ex, REASON_LIMIT, "out of memory");
                 return;
@@ -246,8 +264,9 @@ static void ask(struct exchange *ex, const struct key *k)
         ex->consent.id = ++c->last_id;
         ex->consent.asks_rule = k->rule;
         exchange_attach(ex, &held_ops, c);
-        m = json_pack("{s:s, s:I, s:s, s:o, s:o, s:i, s:o, s:o, s:s}", "op", "ask", "id", (json_int_t)ex->consent.id, "what", k->rule ? "rule" : "credential",
-                      "name", text_of(k->name), "host", text_of(k->host), "port", (int)k->port, "method", text_of(method_of(ex)), "path", path_of(ex), "digest", digest);
+        m = json_pack("{s:s, s:I, s:s, s:o, s:o, s:i, s:o, s:o, s:b, s:s}", "op", "ask", "id", (json_int_t)ex->consent.id, "what", k->rule ? "rule" : "credential",
+                      "name", text_of(k->name), "host", text_of(k->host), "port", (int)k->port, "method", text_of(method_of(ex)), "path", path_of(ex), "body", has_body(ex),
+                      "digest", digest);
         if (m)
                 control_say(c->outer->control, m);
         else
@@ -341,13 +360,6 @@ static void agreed(struct exchange *ex, int64_t ttl_ms)
         *(rule ? &ex->consent.rule_agreed : &ex->consent.account_agreed) = true;
         grant_add(ex->outer->consent, &k, ttl_ms);
         exchange_go(ex);
-}
-
-static void refused(struct exchange *ex, enum reason reason)
-{
-        ex->decision.reason = reason;
-        events_refusal(ex->outer->events, ex, NULL, reason_text(reason));
-        exchange_fail(ex, reason, "%s", reason_text(reason));
 }
 
 bool consent_answer(struct consent *c, uint64_t id, const char *answer, int64_t ttl_ms)

@@ -459,6 +459,35 @@ def t_ask_body_waits():
         expect(d.result(i).status == 200 and len(o.got[-1].body) == 8000000, len(o.got[-1].body))
 
 
+def t_ask_says_whether_there_is_a_body():
+    with world(extra="ask before use") as (d, o):
+        for method, more, end, body in (("GET", (), True, False), ("POST", (), True, False), ("POST", (("content-length", "0"),), True, False), ("POST", (("content-length", "4"),), False, True),
+                                        ("POST", (), False, True), ("GET", (("content-length", "4"),), False, True)):
+            i = d.request(method, "https", "api.example:443", "/", AUTH, *more, stream=not end)
+            a = d.asked()
+            expect(a["body"] is body and a["method"] == method, (method, more, a))
+            if not end:
+                d.say("data", i, "body"), d.say("end", i)
+            d.answer(a, "deny")
+            expect(d.result(i).reason == "consent-denied", i)
+        d.open((":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "https"), (":authority", "api.example:443"), (":path", "/"), AUTH, ("sec-websocket-version", "13"))
+        expect(d.asked()["body"] is True, "a WebSocket's messages")
+        expect(o.accepted == 0, o.got)
+
+
+def t_ask_in_disguise():
+    """What would be shown as a GET, and read as a DELETE, is not asked for; where a person agreed to everything it goes."""
+    with world(extra="ask before use") as (d, o):
+        for path, field in (("/", ("x-http-method-override", "DELETE")), ("/?_method=DELETE", ("x-a", "b")), ("/", ("x-original-url", "/other"))):
+            r = d.result(d.request("GET", "https", "api.example:443", path, AUTH, field))
+            expect(r.status == 403 and r.reason == "override", r)
+        expect(o.accepted == 0 and not any(json.loads(line)["ev"] == "ask" for line in d.lines), o.got)
+        i = d.request("GET", "https", "api.example:443", "/", AUTH)
+        d.answer(d.asked(), "allow", -1)
+        expect(d.result(i).status == 200, i)
+        expect(d.get("https", "api.example:443", "/", AUTH, ("x-http-method-override", "DELETE")).status == 200, "agreed to")
+
+
 def t_ask_attach():
     with world(extra="attach; ask before use") as (d, o):
         i = d.request("GET", "https", "api.example:443", "/")

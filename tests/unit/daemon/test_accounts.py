@@ -95,9 +95,9 @@ def door(h, account="forge", n=1):
     return heard(h, "inner", "link", n, account=account)
 
 
-def ask(h, id, path="/repos/a", host="api.forge.example", port=443, what="credential", name="forge", door="outer.forge", method="GET"):
+def ask(h, id, path="/repos/a", host="api.forge.example", port=443, what="credential", name="forge", door="outer.forge", method="GET", **more):
     digest = hashlib.sha256(f"{method} {host} {path}".encode()).hexdigest()
-    order(h, door, op="ask", id=id, what=what, name=name, host=host, port=port, method=method, path=path, digest=digest)
+    order(h, door, op="ask", id=id, what=what, name=name, host=host, port=port, method=method, path=path, digest=digest, **{"body": False, **more})
 
 
 def trip(h, host="evil.example", **more):
@@ -379,6 +379,66 @@ def test_consent():
         c.ok("session.close", workspace="t1")
         assert notice(w, "approval-end")["answer"] in ("deny", "ended")
         assert c.ok("approvals") | {"id": 0} == {"op": "approvals", "id": 0, "waiting": [], "grants": [], "denials": []}
+
+
+def test_once_is_for_what_was_shown():
+    """The same head with another body is another request: neither a retry nor a use that joined later goes with the yes."""
+    with up() as h:
+        c = opened(h)
+        door(h)
+        w = h.client()
+        w.start("watch", workspace="t1")
+        c.ok("status")
+        ask(h, 1, method="POST", body=True)
+        a = notice(w, "approval")["approval"]
+        assert a["requests"] == [{"method": "POST", "path": "/repos/a", "count": 1, "body": True}], a
+        ask(h, 2, method="POST", body=True)
+        until(lambda: c.ok("approvals")["waiting"][0]["waiting"] == 2)
+        assert c.ok("approvals.allow", approval=a["id"], seen=1, **{"for": "once"})["released"] == 1
+        assert heard(h, "outer", "answer", id=1)["answer"] == "allow"
+        ask(h, 3, method="POST", body=True)  # the retry
+        until(lambda: c.ok("approvals")["waiting"][0]["waiting"] == 2)
+        assert count(h, "outer", "answer") == 1
+        a = c.ok("approvals")["waiting"][0]
+        assert c.ok("approvals.allow", approval=a["id"], **{"for": "once"})["released"] == 2  # both were listed
+        order(h, "outer.forge", op="ask", id=4, what="credential", name="forge", host="api.forge.example", port=443, method="GET", path="/", digest="0" * 64)
+        until(lambda: c.ok("approvals")["waiting"])
+        assert c.ok("approvals")["waiting"][0]["requests"][0]["body"] is True  # a door that does not say: with one
+        c.ok("session.close", workspace="t1")
+
+
+def test_rules_that_ask_no_more_end_grants():
+    """A credential that is taken out, or a rule, takes its grants along: when it comes back, a person is asked."""
+    with up() as h:
+        c = opened(h)
+        door(h)
+        w = h.client()
+        w.start("watch", workspace="t1")
+        c.ok("status")
+        ask(h, 1)
+        c.ok("approvals.allow", approval=notice(w, "approval")["approval"]["id"], **{"for": "session"})
+        rule = dict(what="rule", name="ask web docs.example read-only", host="docs.example", door="outer")
+        ask(h, 2, **rule)
+        c.ok("approvals.allow", approval=notice(w, "approval")["approval"]["id"], **{"for": "session"})
+        assert len(c.ok("approvals")["grants"]) == 2
+        c.ok("rules.set", "ask web docs.example read-only\nallow web api.forge.example\n", workspace="t1")  # both still ask
+        assert len(c.ok("approvals")["grants"]) == 2 and count(h, "outer", "revoke") == 0
+        c.ok("rules.set", "allow web docs.example read-only\nallow web api.forge.example\n", workspace="t1")
+        assert [g["what"] for g in c.ok("approvals")["grants"]] == ["credential"]
+        assert heard(h, "outer", "revoke")["what"] == "rule"
+        ask(h, 3, host="git.forge.example", port=8443)
+        until(lambda: c.ok("approvals")["waiting"])
+        conf = open(h.conf).read()
+        h.write(h.conf, conf.replace("; ask before use", ""))
+        c.ok("reload")
+        until(lambda: c.ok("approvals") | {"id": 0} == {"op": "approvals", "id": 0, "waiting": [], "grants": [], "denials": []})
+        assert heard(h, "outer", "revoke", what="credential")["host"] == "api.forge.example"
+        h.write(h.conf, conf)
+        c.ok("reload")
+        ask(h, 4)
+        until(lambda: c.ok("approvals")["waiting"])
+        assert state(c)["state"] == "running", h.log()
+        c.ok("session.close", workspace="t1")
 
 
 def test_revoke_without_doors():
