@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import threading
 import time
@@ -21,14 +22,14 @@ def make_world():
     if KEYS == "guest":
         raise Skip("consent is asked for the gate's accounts")
     w = World()
-    for name, address in (("gate.example", 20), ("nobody.example", 20), ("other.example", 20), ("docs.example", 20), ("slow.example", 21)):
+    for name, address in (("gate.example", 20), ("nobody.example", 20), ("other.example", 20), ("docs.example", 20), ("free.example", 20), ("duplex.example", 20), ("slow.example", 21)):
         w.dns.set(name, f"203.0.113.{address}")
-    w.origin = Origin("203.0.113.20", 443, tls=w.server_tls("gate.example", "nobody.example", "other.example", "docs.example"))
+    w.origin = Origin("203.0.113.20", 443, tls=w.server_tls("gate.example", "nobody.example", "other.example", "docs.example", "free.example", "duplex.example"))
     w.stop = threading.Event()
     w.slow = Recorder("203.0.113.21", 443, w.server_tls("slow.example"), lambda c, d: stream(w, c, d))
     w.accounts = [Account(w, "gate", "bearer", SECRETS["gate"], "gate.example", "ask wait"), Account(w, "slow", "bearer", SECRETS["slow"], "slow.example", "ask wait"),
                   Account(w, "nobody", "bearer", SECRETS["nobody"], "nobody.example", "ask before use"), Account(w, "other", "bearer", SECRETS["other"], "other.example", "ask wait")]
-    w.b = Brome(w, configuration(w.accounts, "s", "allow web { gate.example, nobody.example, other.example, slow.example }\nask web docs.example read-only"))
+    w.b = Brome(w, configuration(w.accounts, "s", "allow web { gate.example, nobody.example, other.example, slow.example }\nask web docs.example read-only\nallow web free.example\nallow web duplex.example stream ok"))
     start(w.b, w.accounts)
     w.held = {a.name: a.held(w.b) for a in w.accounts}
     return w
@@ -103,11 +104,118 @@ def test_once(w):
         assert len(a["requests"]) == 1 and a["requests"][0]["path"] == "/" + path, a
         w.b("approvals", "allow", a["id"], check=0)  # once is what it says when nothing is said
         assert status(p)[0] == "200"
-    # The same one again within five minutes is the retry that was meant.
-    assert status(curl(w, "one?a=1"))[0] == "200"
+    # The same one again within five minutes is the retry that was meant: over another version of HTTP, in another spelling, and once.
+    assert status(curl(w, "%6fne?a=1", "--http2"))[0] == "200"
+    assert w.origin.everything().count(b"GET /one?a=1 ") == 2 and not origin_has(w, "%6fne")
+    for options, host in ((("--http1.1",), "gate"), (("-X", "get"), "gate"), ((), "other")):
+        p = curl(w, "one?a=1", *options, host=host)
+        wait_for("a question, or a refusal", lambda: p.poll() is not None or listed(w, "waiting", host), 20)
+        for x in listed(w, "waiting", host):
+            w.b("approvals", "deny", x["id"], check=0)
+        assert status(p)[0] in ("400", "403", "405", "501"), (options, host)
+        forget(w, host)
+    assert w.origin.everything().count(b" /one?a=1 ") == 3 and not origin_has(w, "get /one")  # the third: the POST above
     rows = w.b.timeline(engine="Consent", workspace="s")
     assert rows and SECRETS["gate"] not in json.dumps(rows), rows
     forget(w)
+
+
+def post(w, path, body, *options, host="gate"):
+    return curl(w, path, "-X", "POST", "--data-binary", body, *options, host=host)
+
+
+def test_once_is_one_body(w):
+    """Two with the same head: the yes lets go the one that was listed. The other body reaches the origin neither beside it nor as a retry."""
+    for version in ("--http1.1", "--http2"):
+        path = "pay" + version
+        watcher = Watcher(w.b)
+        first = post(w, path, "harmless-" + path, version)
+        a = waiting(w)
+        assert a["requests"] == [{"method": "POST", "path": "/" + path, "count": 1, "body": True}] and "(with a body)" in w.b("approvals").stdout, a
+        second = post(w, path, "second-" + path, version)
+        while watcher.until(op="notice", kind="approval")["approval"]["waiting"] != 2:
+            pass
+        said = w.b("approvals", "allow", a["id"], "--for", "once", check=0)
+        assert "1 request was" in said.stderr + said.stdout, said
+        assert status(first)[0] == "200"
+        b = waiting(w)
+        assert b["id"] != a["id"] and second.poll() is None and len(b["requests"]) == 1, b
+        w.b("approvals", "deny", b["id"], check=0)
+        assert status(second)[0] == "403"
+        for x in listed(w, "denial"):
+            w.b("approvals", "revoke", x["id"], check=0)
+        third = post(w, path, "retried-" + path, version)  # within the five minutes of that yes
+        assert waiting(w)["waiting"] == 1
+        # It gives up: what it leaves is no yes for another.
+        third.terminate()
+        third.wait(20)
+        w.b.sh("s", "pkill curl; true", check=0)
+        wait_for("nobody waits", lambda: [x["waiting"] for x in listed(w, "waiting")] == [0], 20)
+        said = w.b("approvals", "allow", listed(w, "waiting")[0]["id"], check=0)
+        assert "nobody waits any more" in said.stderr + said.stdout and not listed(w, "waiting"), said
+        fourth = post(w, path, "fourth-" + path, version)
+        w.b("approvals", "deny", waiting(w)["id"], check=0)
+        assert status(fourth)[0] == "403"
+        assert origin_has(w, "harmless-" + path) and w.origin.everything().count(b"POST /" + path.encode()) == 1
+        for body in ("second-", "retried-", "fourth-"):
+            assert not origin_has(w, body + path), body
+        watcher.close()
+        forget(w)
+
+
+def test_once_is_all_that_was_listed(w):
+    """Both were shown, both go; a third that came meanwhile does not."""
+    ps = [post(w, "both", f"listed-{i}") for i in range(2)]
+    a = waiting(w, requests=2)
+    assert len(a["requests"]) == 2 and w.b("approvals").stdout.count("/both") == 2, a
+    watcher = Watcher(w.b)
+    late = post(w, "both", "listed-late")
+    while watcher.until(op="notice", kind="approval")["approval"]["waiting"] != 3:
+        pass
+    watcher.close()
+    w.b("approvals", "allow", a["id"], check=0)
+    assert [status(p)[0] for p in ps] == ["200", "200"]
+    w.b("approvals", "deny", waiting(w)["id"], check=0)
+    assert status(late)[0] == "403" and not origin_has(w, "listed-late") and origin_has(w, "listed-0") and origin_has(w, "listed-1")
+    forget(w)
+
+
+def test_not_what_is_shown(w):
+    """A GET that asks to be read as a DELETE: nobody is asked, nothing goes."""
+    code, text = status(curl(w, "disguised", "-H", "X-HTTP-Method-Override: DELETE"))
+    assert code == "403" and "(override)" in text and not listed(w, "waiting") and not origin_has(w, "/disguised"), text
+
+
+STALL = r"""
+import concurrent.futures, json, socket, ssl, time
+def request(host, path, length, *pieces):
+    s = ssl.create_default_context().wrap_socket(socket.create_connection((host, 443)), server_hostname=host)
+    s.settimeout(60)
+    began = time.monotonic()
+    s.sendall(f"POST /{path} HTTP/1.1\r\nHost: {host}\r\n{length}\r\n\r\n".encode())
+    for wait, piece in pieces:
+        time.sleep(wait)
+        s.sendall(piece)
+    return s.recv(65536).decode("latin-1"), time.monotonic() - began
+pool = concurrent.futures.ThreadPoolExecutor(3)
+print(json.dumps([f.result() for f in [
+    pool.submit(request, "free.example", "stalls", "Transfer-Encoding: chunked", (0, b"7\r\nstalled\r\n")),
+    pool.submit(request, "free.example", "slow", "Content-Length: 8", (0, b"slow"), (11, b"body")),
+    pool.submit(request, "duplex.example", "streams", "Transfer-Encoding: chunked", (0, b"8\r\nstreamed\r\n"), (11, b"0\r\n\r\n"))]]))
+"""
+
+
+def test_body_that_stalls(w):
+    """Ten seconds without a byte of a body of unknown length: refused with the way out, and none of it left. One of known length may take its time."""
+    h2 = w.b.popen("exec", "-T", "s", "--", "sh", "-c", "(printf stalled; sleep 12) | curl -sSi -m 60 --http2 -T - https://free.example/stalls-2")
+    p = w.b("exec", "-T", "s", "--", "python3", "-c", STALL, timeout=120, check=0)
+    (stalled, took), (slow, _), (streams, _) = json.loads(p.stdout)
+    for text in (stalled, status(h2)[1]):
+        assert " 403" in text.splitlines()[0] and "(body-stalled)" in text and "`stream ok`" in text, text
+    assert took > 9, took
+    assert " 200 " in slow.splitlines()[0] and " 200 " in streams.splitlines()[0], (slow, streams)
+    assert origin_has(w, "slowbody") and origin_has(w, "streamed") and not origin_has(w, "stalled") and not origin_has(w, "/stalls")
+    assert sum(r.get("count") or 1 for r in w.b.trace(reason="body-stalled")) >= 2, w.b.trace(reason="body-stalled")
 
 
 def test_for_a_time(w):
@@ -205,6 +313,45 @@ def test_revoking_cuts_a_stream(w):
     q = curl(w, "events", host="slow")
     w.b("approvals", "deny", waiting(w, "slow")["id"], check=0)
     assert status(q)[0] == "403"
+    w.stop.set()
+    forget(w)
+
+
+def test_revoking_cuts_what_once_let_go(w):
+    w.stop.clear()
+    p = curl(w, "once-events", "-N", host="slow")
+    w.b("approvals", "allow", waiting(w, "slow")["id"], check=0)
+    while p.stdout.readline() != b"data: tick\n":
+        assert p.poll() is None
+    w.b("approvals", "revoke", listed(w, "grant", "slow")[0]["id"], check=0)
+    p.communicate(timeout=30)
+    assert p.returncode not in (0, 28), "the stream ended as if whole"
+    q = curl(w, "once-events", host="slow")  # its retry is gone with it
+    w.b("approvals", "deny", waiting(w, "slow")["id"], check=0)
+    assert status(q)[0] == "403"
+    w.stop.set()
+    forget(w)
+
+
+def test_credential_taken_out(w):
+    """A grant for the session ends with the credential: put back, it is asked for again, and what the grant had opened is cut."""
+    text = w.b.config.read_text()
+    w.stop.clear()
+    p = curl(w, "out", "-N", host="slow")
+    w.b("approvals", "allow", waiting(w, "slow")["id"], "--for", "session", check=0)
+    while p.stdout.readline() != b"data: tick\n":
+        assert p.poll() is None
+    w.b.config.write_text(text.replace("credential { gate, slow, ", "credential { gate, "))
+    w.b("reload", check=0)
+    p.communicate(timeout=30)
+    assert p.returncode not in (0, 28), "the stream ended as if whole"
+    assert not listed(w, "grant", "slow")
+    w.b.config.write_text(text)
+    w.b("reload", check=0)
+    q = curl(w, "back-again", host="slow")
+    b = waiting(w, "slow")
+    w.b("approvals", "deny", b["id"], check=0)
+    assert status(q)[0] == "403" and b"/back-again" not in w.slow.everything()
     w.stop.set()
     forget(w)
 
@@ -358,3 +505,20 @@ def test_grant_ends_with_the_session(w):
     w.b("workspace", "stop", "s", check=0)  # who waits when it ends is not denied
     p.communicate(timeout=30)
     assert not listed(w, "waiting") and not listed(w, "denial") and not origin_has(w, "/next-session")
+
+
+def test_bromed_ends_while_it_asks(w):
+    """Killed with a question open: nobody's yes is made up. The client fails, nothing went, and the next session asks anew."""
+    w.b("workspace", "start", "s", check=0)
+    p = curl(w, "orphaned")
+    a = waiting(w)
+    os.kill(int(w.b.json("daemon", "status")[0]["pid"]), signal.SIGKILL)
+    out, _ = p.communicate(timeout=60)
+    assert p.returncode != 0 and not out, out
+    start(w.b, w.accounts)
+    assert not w.b.json("approvals") and w.accounts[0].held(w.b) == w.held["gate"] and not origin_has(w, "/orphaned")
+    assert w.b("approvals", "allow", a["id"]).returncode != 0  # the number of a question that is gone
+    p = curl(w, "orphaned")
+    w.b("approvals", "deny", waiting(w)["id"], check=0)
+    assert status(p)[0] == "403" and not origin_has(w, "/orphaned")
+    w.b("workspace", "stop", "s", check=0)

@@ -192,6 +192,16 @@ def test_many_requests_are_bounded():
     p.exit()
 
 
+def test_a_body_and_who_gave_up_are_said():
+    p = terminal()
+    text = p.ask(requests=[{"method": "POST", "path": "/a", "count": 1, "body": True}, {"method": "POST", "path": "/a", "count": 1, "body": True, "gone": True},
+                           {"method": "GET", "path": "/b", "count": 3}])
+    assert b"POST   /a  (with a body)\r\n" in text and b"POST   /a  (with a body)  (gave up)\r\n" in text and b"GET    /b  (3 times)\r\n" in text, text
+    p.type(code(text, b"once") + b"\r")
+    assert p.answer()["seen"] == 3
+    p.exit()
+
+
 def test_bromed_goes_and_program_ends():
     p = terminal()
     p.ask()
