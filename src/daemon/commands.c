@@ -233,7 +233,7 @@ static void do_new(struct daemon *d, const struct request *r, struct chan_msg *m
                 reply_error(d, reply, REQUEST_E_HOST, err.text);
                 return;
         }
-        stamps_add(d->stamps, file);
+        stamps_wrote(d->stamps, file, slice_str(ws->text));
         record_state(ws);
         reply_done(d, reply);
 }

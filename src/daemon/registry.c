@@ -122,7 +122,9 @@ static void load_made(struct daemon *d, const char *dir_name)
         errors = (struct diags){ 0 };
         buf_init(&text, DAEMON_BLOCK_BYTES + 65536);
         stamps_add(d->stamps, file);
-        if (fd_read_file(file, &text, DAEMON_BLOCK_BYTES, &err) < 0) {
+        if (fd_read_file(file, &text, DAEMON_BLOCK_BYTES, &err) == 0)
+                stamps_read(d->stamps, file, buf_slice(&text));
+        if (*err.text) {
                 made_is_broken(d, dir_name, err.text);
         } else if (registry_block_name(d, buf_slice(&text), file, name, &settings, &errors) < 0) {
                 settings_first(&errors, &err);

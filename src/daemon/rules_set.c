@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "daemon/bounds.h"
 #include "daemon/record.h"
+#include "daemon/stamps.h"
 #include "rules/policy.h"
 
 #include <stdio.h>
@@ -150,6 +151,8 @@ int rules_set(struct workspace *ws, struct slice rules, struct diags *errors, en
         config_print_rules(ws->settings->config, ws->conf, &before);
         config_print_rules(s->config, w, &after);
         if (ws->text) {
+                if (ws->origin == WS_FROM_STATE)
+                        stamps_wrote(ws->daemon->stamps, ws->file, buf_slice(&text));
                 free(ws->text);
                 ws->text = copy;
                 copy = NULL;

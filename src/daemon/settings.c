@@ -89,8 +89,10 @@ static int read_text(const struct loading *l, const char *name, bool may_miss, c
                 from = l->override->text;
         else if (!known_text(l->before, name, &from)) {
                 stamps_add(l->d->stamps, name);
-                if (!(may_miss && is_missing(name)) && (rc = read_file(fd_read_own_file, name, &b, DAEMON_CONFIG_BYTES, err)) == 0)
+                if (!(may_miss && is_missing(name)) && (rc = read_file(fd_read_own_file, name, &b, DAEMON_CONFIG_BYTES, err)) == 0) {
                         from = buf_slice(&b);
+                        stamps_read(l->d->stamps, name, from);
+                }
         }
         if (rc == 0 && !(*text = malloc(from.n + 1)))
                 rc = err_set(err, "out of memory");

@@ -1,20 +1,26 @@
 /* Stamps: see stamps.h. */
 #include "daemon/stamps.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "daemon/bounds.h"
 
 #include <errno.h>
+#include <openssl/evp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
-/* A file written this shortly before it was read may be written again within the same tick of its file system's clock: it counts as changed, once. */
-enum { YOUNG_MS = 50 };
+/* A file written this shortly before it was read may be written again within the same tick of its file system's clock: its text is compared, once. */
+enum { YOUNG_MS = 50, DIGEST_BYTES = 32 };
 
 struct stamp {
         char *file;
         int missing; /* errno of stat; 0: it is there */
         bool young;
+        bool has_digest;
+        uint8_t digest[DIGEST_BYTES]; /* SHA-256 of the text */
         dev_t device;
         ino_t inode;
         off_t size;
@@ -91,14 +97,19 @@ static bool grow(struct stamps *s)
         return true;
 }
 
+static struct stamp *find(struct stamps *s, const char *file)
+{
+        for (size_t i = 0; s && i < s->count; i++)
+                if (strcmp(s->list[i].file, file) == 0)
+                        return &s->list[i];
+        return NULL;
+}
+
 void stamps_add(struct stamps *s, const char *file)
 {
         struct stamp new;
 
-        for (size_t i = 0; s && i < s->count; i++)
-                if (strcmp(s->list[i].file, file) == 0)
-                        return;
-        if (!s)
+        if (!s || find(s, file))
                 return;
         look(&new, file);
         new.file = strdup(file);
@@ -110,7 +121,48 @@ void stamps_add(struct stamps *s, const char *file)
         }
 }
 
-bool stamps_changed(const struct stamps *s)
+static bool digest_of(uint8_t out[DIGEST_BYTES], struct slice text) { return EVP_Digest(text.n ? text.p : (const uint8_t *)"", text.n, out, NULL, EVP_sha256(), NULL) == 1; }
+
+void stamps_read(struct stamps *s, const char *file, struct slice text)
+{
+        struct stamp *st = find(s, file);
+
+        if (st)
+                st->has_digest = digest_of(st->digest, text);
+}
+
+void stamps_wrote(struct stamps *s, const char *file, struct slice text)
+{
+        struct stamp *st, new;
+
+        stamps_add(s, file);
+        st = find(s, file);
+        if (!st)
+                return;
+        look(&new, file);
+        new.file = st->file;
+        new.young = true; /* whoever wrote it between our rename and this look has the same stamp, but not the text */
+        new.has_digest = digest_of(new.digest, text);
+        *st = new;
+}
+
+static bool holds_what_was_read(const struct stamp *st)
+{
+        uint8_t now[DIGEST_BYTES];
+        struct err quiet = ERR_INIT;
+        struct buf text;
+        bool same_text;
+
+        if (st->missing)
+                return true;
+        buf_init(&text, DAEMON_CONFIG_BYTES + 65536);
+        same_text = st->has_digest && fd_read_file(st->file, &text, DAEMON_CONFIG_BYTES, &quiet) == 0 && digest_of(now, buf_slice(&text)) &&
+                    memcmp(now, st->digest, sizeof(now)) == 0;
+        buf_fini(&text);
+        return same_text;
+}
+
+bool stamps_changed(struct stamps *s)
 {
         struct stamp now;
 
@@ -118,8 +170,9 @@ bool stamps_changed(const struct stamps *s)
                 return true;
         for (size_t i = 0; i < s->count; i++) {
                 look(&now, s->list[i].file);
-                if (s->list[i].young || !same(&s->list[i], &now))
+                if (!same(&s->list[i], &now) || (s->list[i].young && !holds_what_was_read(&s->list[i])))
                         return true;
+                s->list[i].young = now.young; /* as it was before the text was read */
         }
         return false;
 }
