@@ -11,21 +11,6 @@
 
 static const char *const shell_argv[] = { "/bin/bash", "-l", NULL };
 
-/* The first variable of the list that is set. */
-static const char *env_first(const char *a, const char *b)
-{
-        const char *v = getenv(a);
-        if (!v || !*v)
-                v = getenv(b);
-        return v && *v ? v : NULL;
-}
-
-static json_t *open_body(const char *workspace, bool keep, bool rm)
-{
-        return json_pack("{s:s*, s:b, s:b, s:s*, s:s*}", "workspace", workspace, "keep", keep, "rm", rm, "proxy", env_first("https_proxy", "HTTPS_PROXY"),
-                         "no_proxy", env_first("no_proxy", "NO_PROXY"));
-}
-
 /* Is a folder (without links) this one, links followed, or below it? */
 static bool lies_in(const char *cwd, const char *path)
 {
@@ -156,7 +141,7 @@ static int open_session(struct cli *cli, struct control *c, struct run *r, char 
                 buf_fini(&block);
                 return rc == EXIT_CONFIG_ || rc == EXIT_USAGE_ ? rc : EXIT_BROME;
         }
-        rc = session_call(cli, c, "session.open", open_body(r->workspace, false, r->rm || !r->workspace), buf_slice(&block), &answer);
+        rc = session_call(cli, c, "session.open", session_open_body(r->workspace, false, r->rm || !r->workspace), buf_slice(&block), &answer);
         buf_fini(&block);
         if (rc != EXIT_OK)
                 return rc == EXIT_CONFIG_ || rc == EXIT_USAGE_ ? rc : EXIT_BROME;

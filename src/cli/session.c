@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/esc.h"
 #include "base/fd.h"
+#include "control/request.h"
 #include "journal/print.h"
 #include "journal/reader.h"
 #include "rules/policy.h"
@@ -147,6 +148,35 @@ int session_call_fd(struct cli *cli, struct control *c, const char *op, json_t *
         rc = refused(answer, &err);
         chan_msg_fini(answer);
         return rc;
+}
+
+/* The first variable of the two that is set. */
+static const char *env_first(const char *a, const char *b)
+{
+        const char *v = getenv(a);
+
+        if (!v || !*v)
+                v = getenv(b);
+        return v && *v ? v : NULL;
+}
+
+/* PATH, as long as the request takes; NULL when it is no UTF-8. */
+static json_t *own_path(void)
+{
+        const char *path = getenv("PATH");
+        size_t n = path ? strlen(path) : 0;
+
+        while (n > REQUEST_PATH_BYTES)
+                do
+                        n--;
+                while (n && path[n] != ':');
+        return n ? json_stringn(path, n) : NULL;
+}
+
+json_t *session_open_body(const char *workspace, bool keep, bool rm)
+{
+        return json_pack("{s:s*, s:b, s:b, s:s*, s:s*, s:o*}", "workspace", workspace, "keep", keep, "rm", rm, "proxy", env_first("https_proxy", "HTTPS_PROXY"),
+                         "no_proxy", env_first("no_proxy", "NO_PROXY"), "path", own_path());
 }
 
 void session_warnings(const struct chan_msg *answer)

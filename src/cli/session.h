@@ -14,6 +14,8 @@ int session_call(struct cli *cli, struct control *c, const char *op, json_t *bod
 /* The same with a descriptor of that name (borrowed; -1: none). */
 int session_call_fd(struct cli *cli, struct control *c, const char *op, json_t *body, const char *name, int fd, struct chan_msg *answer);
 
+/* Members of session.open, with what this environment says of proxies and of where programs are. workspace: NULL for a block. */
+json_t *session_open_body(const char *workspace, bool keep, bool rm);
 /* Of the answer to session.open: what of the isolation does not hold here, a note each. */
 void session_warnings(const struct chan_msg *answer);
 

@@ -265,8 +265,6 @@ int cmd_workspace_start(struct cli *cli, int argc, char **argv)
         struct chan_msg answer;
         int rc;
         const char *name = one_name(cli, argc, argv, NULL, 0, &rc);
-        const char *proxy = getenv("https_proxy") ? getenv("https_proxy") : getenv("HTTPS_PROXY");
-        const char *no_proxy = getenv("no_proxy") ? getenv("no_proxy") : getenv("NO_PROXY");
 
         if (!name)
                 return rc;
@@ -277,10 +275,7 @@ int cmd_workspace_start(struct cli *cli, int argc, char **argv)
                 control_close(&c);
                 return rc;
         }
-        rc = session_call(cli, &c, "session.open",
-                          json_pack("{s:s, s:b, s:s*, s:s*}", "workspace", name, "keep", 1, "proxy", proxy && *proxy ? proxy : NULL, "no_proxy",
-                                    no_proxy && *no_proxy ? no_proxy : NULL),
-                          SLICE_EMPTY, &answer);
+        rc = session_call(cli, &c, "session.open", session_open_body(name, true, false), SLICE_EMPTY, &answer);
         if (rc == EXIT_OK) {
                 session_warnings(&answer);
                 cli_note("%s runs; `brome shell %s` opens a shell, `brome workspace stop %s` ends it", name, name, name);

@@ -121,6 +121,13 @@ static int check_proxy(struct request *r, const struct chan_msg *msg, struct err
         return get_string(&r->proxy, msg, "proxy", err) < 0 ? -1 : get_string(&r->no_proxy, msg, "no_proxy", err);
 }
 
+static int check_path(struct request *r, const struct chan_msg *msg, struct err *err)
+{
+        if (get_string(&r->path, msg, "path", err) < 0)
+                return -1;
+        return r->path && strlen(r->path) > REQUEST_PATH_BYTES ? err_set(err, "path is longer than %d bytes", REQUEST_PATH_BYTES) : 0;
+}
+
 static int check_force(struct request *r, const struct chan_msg *msg, struct err *err)
 {
         return get_bool(&r->force, msg, "force", err) < 0 ? -1 : get_bool(&r->evidence, msg, "evidence", err);
@@ -164,7 +171,7 @@ static const struct {
         { 'g', check_generation, "base_generation" },
         { 'o', check_continue, "continue" },   { 'r', check_credential, "credential" }, { 'd', check_approval, "approval" },
         { 's', check_term, "for" },            { 'l', check_all, "all" },    { 'j', check_root, "root" },
-        { 'h', check_hears, "hears" },
+        { 'h', check_hears, "hears" },       { 't', check_path, "path" },
 };
 
 static int check_members(struct request *r, const struct chan_msg *msg, const char *letters, struct err *err)

@@ -31,6 +31,7 @@ const char *request_error_code(enum request_error e);
 enum {
         REQUEST_NAME_BYTES = 64,     /* a workspace's name with its NUL; the journal's limit too */
         REQUEST_ARGS = 4096,         /* argv and env entries of one exec: the message bounds the bytes */
+        REQUEST_PATH_BYTES = 16384,  /* of PATH: a hundred folders with long names */
         REQUEST_TEXT_BYTES = 1 << 20, /* rules or a workspace block handed over as a memory file: 10,000 rules take half of it */
 };
 
@@ -42,6 +43,7 @@ struct request {
         const char *credential;  /* a valid name, or NULL */
         const char *term;        /* `for`, or NULL */
         const char *proxy, *no_proxy, *cwd; /* or NULL */
+        const char *path;        /* PATH of the caller, or NULL */
         json_t *argv, *env;      /* checked: strings without NUL, non-empty argv; borrowed */
         json_t *root;            /* an object, or NULL; borrowed */
         bool pty, keep, rm, force, evidence, all, hears;

@@ -133,7 +133,7 @@ static struct workspace *from_block(struct daemon *d, const struct request *r, s
 
 static void do_open(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
-        struct session_options o = { .proxy = r->proxy, .no_proxy = r->no_proxy };
+        struct session_options o = { .proxy = r->proxy, .no_proxy = r->no_proxy, .path = r->path };
         enum request_error code;
         struct workspace *ws;
         struct err err = ERR_INIT;

@@ -180,7 +180,7 @@ void describe_settings(const struct daemon *d, const struct workspace *ws, json_
         json_t *plan = json_object(), *credentials = json_array();
         struct err err = ERR_INIT;
 
-        if (plan && settings_plan(d, ws->settings, c, plan, &err) == 0) {
+        if (plan && settings_plan(d, ws->settings, c, NULL, plan, &err) == 0) {
                 json_object_set(answer, "shares", json_object_get(plan, "shares"));
                 json_object_set(answer, "env", json_object_get(plan, "env"));
         }

@@ -85,6 +85,7 @@ static void session_free(struct session *s)
         json_decref(s->isolation);
         free(s->proxy);
         free(s->no_proxy);
+        free(s->path);
         free(s);
 }
 
@@ -468,7 +469,7 @@ static bool send_plan(struct session *s, struct err *err)
                          (json_int_t)s->number, "hostname", ws->name, "state", ws->folder, "home", home, "cache", cache, "nested", c->nested, "memory_bytes",
                          (json_int_t)c->memory_bytes, "processes", (json_int_t)c->processes, "cpu_percent", (json_int_t)c->cpu_percent, "fds",
                          "ca_cert");
-        if (ca < 0 || !plan || settings_plan(ws->daemon, ws->settings, c, plan, err) < 0 || add_accounts(s, plan) < 0) {
+        if (ca < 0 || !plan || settings_plan(ws->daemon, ws->settings, c, s->path, plan, err) < 0 || add_accounts(s, plan) < 0) {
                 if (!err->text[0])
                         err_set(err, "%s cannot be read, or its path is no UTF-8", esc_str(ws->folder));
                 json_decref(plan);
@@ -570,6 +571,7 @@ int session_open(struct workspace *ws, const struct session_options *o, enum req
         s->owner = o->owner;
         s->proxy = o->proxy ? strdup(o->proxy) : NULL;
         s->no_proxy = o->no_proxy ? strdup(o->no_proxy) : NULL;
+        s->path = o->path ? strdup(o->path) : NULL;
         workspace_state(ws, WS_OPENING, NULL);
         session_stage(s);
         reply_progress(ws->daemon, &s->opener, "starting the gate and the guest");

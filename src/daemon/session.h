@@ -37,6 +37,7 @@ struct session {
         struct reply opener; /* waits for `session` */
         uint64_t owner;      /* the client with which it ends; 0: kept */
         char *proxy, *no_proxy; /* malloc'ed or NULL */
+        char *path;             /* PATH of the opener, where its tools are looked for; likewise */
 
         struct account_door *account_doors;
         struct live *live;     /* placeholders, known */
@@ -93,7 +94,7 @@ struct session {
 struct session_options {
         uint64_t owner;
         struct reply reply;
-        const char *proxy, *no_proxy;
+        const char *proxy, *no_proxy, *path;
 };
 /* Starts it. 0: the reply is answered later; -1: with the reason, the workspace is failed or unchanged. */
 int session_open(struct workspace *ws, const struct session_options *o, enum request_error *code, struct err *err)

@@ -7,6 +7,7 @@
 #include "daemon/daemon.h"
 #include "daemon/stamps.h"
 #include "daemon/tools.h"
+#include "daemon/workspace.h"
 #include "rules/policy.h"
 
 #include <errno.h>
@@ -436,7 +437,37 @@ static json_t *plan_protect(const struct daemon *d, const struct settings *s)
         return list;
 }
 
-int settings_plan(const struct daemon *d, const struct settings *s, const struct config_workspace *w, json_t *plan, struct err *err)
+static int add_closed(const struct daemon *d, json_t *list, const struct config_workspace *w, struct err *err)
+{
+        char path[PATH_MAX], real[PATH_MAX];
+
+        for (size_t i = 0; i < w->share_count; i++) {
+                if (w->shares[i].mode != SHARE_READ_WRITE)
+                        continue;
+                if (settings_path(d, path, (const char *)w->dir.p, (const char *)w->shares[i].path.p, err) < 0)
+                        return -1;
+                if (realpath(path, real) && json_array_append_new(list, json_string(real)) < 0)
+                        return err_set(err, "share %s: the path is no UTF-8", esc_str(path));
+        }
+        return 0;
+}
+
+/* SECURITY: no tool is looked for where a guest, of whichever workspace, may have put it. */
+static json_t *plan_tools(const struct daemon *d, const struct config_workspace *w, const char *path, struct err *err)
+{
+        struct tools_search where = { .path = path, .own_path = getenv("PATH"), .home = d->home, .closed = json_pack("[s]", d->paths.state) };
+        json_t *list = NULL;
+        int rc = where.closed ? add_closed(d, where.closed, w, err) : err_set(err, "out of memory");
+
+        for (size_t i = 0; rc == 0 && i < d->workspace_count; i++)
+                rc = add_closed(d, where.closed, d->workspaces[i]->conf, err);
+        if (rc == 0)
+                list = tools_folders(w, &where);
+        json_decref(where.closed);
+        return list;
+}
+
+int settings_plan(const struct daemon *d, const struct settings *s, const struct config_workspace *w, const char *path, json_t *plan, struct err *err)
 {
         json_t *shares = plan_shares(d, w, err), *env = json_object();
 
@@ -448,8 +479,8 @@ int settings_plan(const struct daemon *d, const struct settings *s, const struct
                         goto bad;
                 }
         if (json_object_set_new(plan, "shares", shares) < 0 || json_object_set_new(plan, "env", env) < 0 ||
-            json_object_set_new(plan, "protect", plan_protect(d, s)) < 0 || json_object_set_new(plan, "tools", tools_folders(w, getenv("PATH"), getenv("HOME"))) < 0)
-                return err_set(err, "out of memory");
+            json_object_set_new(plan, "protect", plan_protect(d, s)) < 0 || json_object_set_new(plan, "tools", plan_tools(d, w, path, err)) < 0)
+                return err->text[0] ? -1 : err_set(err, "out of memory");
         return 0;
 bad:
         json_decref(shares);

@@ -44,8 +44,8 @@ int settings_policy(const struct daemon *d, const struct settings *s, const stru
 int settings_guard(const struct daemon *d, const struct settings *s, const struct config_workspace *w, struct err *err)
         __attribute__((warn_unused_result));
 
-/* Members `shares`, `protect`, `tools`, `env` of launch's plan. New references in *plan. 0 or -1. */
-int settings_plan(const struct daemon *d, const struct settings *s, const struct config_workspace *w, json_t *plan, struct err *err)
+/* Members `shares`, `protect`, `tools`, `env` of launch's plan; path: PATH of whoever opens the session, or NULL. New references in *plan. 0 or -1. */
+int settings_plan(const struct daemon *d, const struct settings *s, const struct config_workspace *w, const char *path, json_t *plan, struct err *err)
         __attribute__((warn_unused_result));
 
 /* The first of the diagnostics as one line; and the whole list as JSON texts as diags_print makes them: place, message, line, caret. */

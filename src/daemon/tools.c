@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/slice.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,28 +19,116 @@ static bool lies_in(const char *path, const char *folder)
         return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
 }
 
-static bool is_program(char out[PATH_MAX], const char *folder, size_t n, struct slice program)
+static bool is_closed(const struct tools_search *where, const char *path)
+{
+        size_t i;
+        json_t *folder;
+
+        json_array_foreach(where->closed, i, folder)
+                if (lies_in(path, json_string_value(folder)))
+                        return true;
+        return false;
+}
+
+enum { LINKS_MAX = 40 /* as the kernel's */ };
+
+/* Takes the next part of *rest off. False: there is none. */
+static bool next_part(const char **rest, char part[NAME_MAX + 1])
+{
+        size_t n;
+
+        *rest += strspn(*rest, "/");
+        n = strcspn(*rest, "/");
+        if (!n || n > NAME_MAX)
+                return false;
+        memcpy(part, *rest, n);
+        part[n] = 0;
+        *rest += n;
+        return true;
+}
+
+/* SECURITY: does the way to this file, part by part and link by link, touch no closed folder? realpath alone does not tell: a guest's link in its share leads out
+ * of it again. */
+static bool is_open_way(const struct tools_search *where, const char *path)
+{
+        char at[PATH_MAX] = "", rest[2 * PATH_MAX], target[PATH_MAX], joined[2 * PATH_MAX], part[NAME_MAX + 1];
+        const char *p = rest;
+        unsigned links = 0;
+
+        if (snprintf(rest, sizeof(rest), "%s", path) >= (int)sizeof(rest))
+                return false;
+        while (next_part(&p, part)) {
+                size_t here = strlen(at);
+                ssize_t n;
+
+                if (strcmp(part, ".") == 0)
+                        continue;
+                if (strcmp(part, "..") == 0) {
+                        at[here ? (size_t)(strrchr(at, '/') - at) : 0] = 0;
+                        continue;
+                }
+                if (is_closed(where, *at ? at : "/") || snprintf(at + here, sizeof(at) - here, "/%s", part) >= (int)(sizeof(at) - here))
+                        return false;
+                n = readlink(at, target, sizeof(target) - 1);
+                if (n < 0 && errno == EINVAL)
+                        continue;
+                if (n < 0 || ++links > LINKS_MAX)
+                        return false;
+                target[n] = 0;
+                if (snprintf(joined, sizeof(joined), "%s%s", target, p) >= (int)sizeof(joined))
+                        return false;
+                memcpy(rest, joined, sizeof(rest));
+                p = rest;
+                at[target[0] == '/' ? 0 : here] = 0;
+        }
+        return !*p && !is_closed(where, at);
+}
+
+/* A folder that everybody may write holds what anybody put there. */
+static bool is_own_folder(const char *folder)
 {
         struct stat st;
 
-        return *folder == '/' && snprintf(out, PATH_MAX, "%.*s/%.*s", (int)n, folder, SLICE_FMT(program)) < PATH_MAX && stat(out, &st) == 0 && S_ISREG(st.st_mode) && access(out, X_OK) == 0;
+        return stat(folder, &st) == 0 && S_ISDIR(st.st_mode) && !(st.st_mode & S_IWOTH);
 }
 
-/* The first of PATH's folders that has the program; then where installers put it whose folder a shell's start-up file adds to PATH. */
-static bool find(char out[PATH_MAX], struct slice program, const char *path, const char *home)
+static bool is_program(char out[PATH_MAX], const struct tools_search *where, const char *folder, size_t n, struct slice program)
 {
-        static const char *const more[] = { ".local/bin", "bin", ".npm-global/bin", ".bun/bin", ".opencode/bin" };
-        char folder[PATH_MAX];
+        char name[PATH_MAX];
+        struct stat st;
 
+        if (*folder != '/' || snprintf(name, sizeof(name), "%.*s", (int)n, folder) >= (int)sizeof(name) || !is_own_folder(name))
+                return false;
+        if (snprintf(out, PATH_MAX, "%s/%.*s", name, SLICE_FMT(program)) >= PATH_MAX || stat(out, &st) < 0 || !S_ISREG(st.st_mode) || access(out, X_OK) < 0)
+                return false;
+        if (is_open_way(where, out))
+                return true;
+        log_info("%s is not used: the way there leads through a folder that a workspace can write", esc_str(out));
+        return false;
+}
+
+static bool find_on(char out[PATH_MAX], const struct tools_search *where, struct slice program, const char *path)
+{
         while (path && *path) {
                 const char *end = strchrnul(path, ':');
 
-                if (is_program(out, path, (size_t)(end - path), program))
+                if (is_program(out, where, path, (size_t)(end - path), program))
                         return true;
                 path = *end ? end + 1 : end;
         }
-        for (size_t i = 0; home && i < sizeof(more) / sizeof(more[0]); i++)
-                if (snprintf(folder, sizeof(folder), "%s/%s", home, more[i]) < PATH_MAX && is_program(out, folder, strlen(folder), program))
+        return false;
+}
+
+/* The first of PATH's folders that has the program; then where installers put it whose folder a shell's start-up file adds to PATH. */
+static bool find(char out[PATH_MAX], const struct tools_search *where, struct slice program)
+{
+        static const char *const more[] = { ".local/bin", "bin", ".npm-global/bin", ".bun/bin", ".opencode/bin", ".volta/bin", ".deno/bin" };
+        char folder[PATH_MAX];
+
+        if (find_on(out, where, program, where->path) || find_on(out, where, program, where->own_path))
+                return true;
+        for (size_t i = 0; where->home && i < sizeof(more) / sizeof(more[0]); i++)
+                if (snprintf(folder, sizeof(folder), "%s/%s", where->home, more[i]) < PATH_MAX && is_program(out, where, folder, strlen(folder), program))
                         return true;
         return false;
 }
@@ -116,28 +205,28 @@ static void add_needed(json_t *list, const char *folder, const char *home)
         }
 }
 
-static void add_program(json_t *list, struct slice program, const char *path, const char *home)
+static void add_program(json_t *list, const struct tools_search *where, struct slice program)
 {
         char found[PATH_MAX], folder[PATH_MAX], real[PATH_MAX];
 
-        if (program.n == 0 || slice_find(program, '/') >= 0 || !find(found, program, path, home) || !realpath(found, real))
+        if (program.n == 0 || slice_find(program, '/') >= 0 || !find(found, where, program) || !realpath(found, real))
                 return;
         up(found);
         up(real);
         if (!realpath(found, folder)) /* the folder itself may be a link */
                 return;
-        add_needed(list, folder, home);
-        add_needed(list, real, home);
+        add_needed(list, folder, where->home);
+        add_needed(list, real, where->home);
 }
 
-json_t *tools_folders(const struct config_workspace *w, const char *path, const char *home)
+json_t *tools_folders(const struct config_workspace *w, const struct tools_search *where)
 {
+        struct tools_search s = *where;
         json_t *list = json_array();
         char real[PATH_MAX];
 
-        if (!home || !realpath(home, real) || !real[1])
-                home = NULL;
+        s.home = s.home && realpath(s.home, real) && real[1] ? real : NULL;
         for (size_t i = 0; list && i < w->tool_count; i++)
-                add_program(list, w->tools[i], path, home ? real : NULL);
+                add_program(list, &s, w->tools[i]);
         return list;
 }

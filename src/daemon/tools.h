@@ -8,8 +8,17 @@
 
 enum { TOOLS_FOLDERS_MAX = 16 }; /* what the launcher takes */
 
+struct tools_search {
+        const char *path, *own_path; /* PATH of whoever opens the session, then bromed's own; NULL: none */
+        const char *home;            /* NULL: none */
+        json_t *closed;              /* real names of folders that a guest may write: read-write shares */
+};
+
 /* Folders for the plan: of each program, as PATH finds it, the narrowest that it runs from, and the same of where its links lead when that is elsewhere.
- * What lies in /usr the guest has anyway; what is not installed is left out. path, home: as in the environment; NULL: none. New reference. */
-json_t *tools_folders(const struct config_workspace *w, const char *path, const char *home);
+ * What lies in /usr the guest has anyway; what is not installed is left out. New reference.
+ *
+ * SECURITY: what is found becomes visible to the guest, so nobody but the user and root may choose it. A folder of PATH counts only when its name is absolute
+ * and not everybody may write it; a program whose way leads through a closed folder, by a link too, is not taken. */
+json_t *tools_folders(const struct config_workspace *w, const struct tools_search *where);
 
 #endif

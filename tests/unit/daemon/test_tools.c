@@ -15,6 +15,8 @@
 #include <cmocka.h>
 
 static char home[PATH_MAX];
+static char *client;    /* the caller's PATH, or NULL */
+static json_t *closed; /* or NULL */
 
 static void shell(const char *script)
 {
@@ -62,7 +64,7 @@ static const char *folders(const char *program, const char *path)
         size_t i;
 
         snprintf(full, sizeof(full), "%s/%s:/usr/bin:relative", home, path);
-        list = tools_folders(&w, full, home);
+        list = tools_folders(&w, &(struct tools_search){ .path = client, .own_path = full, .home = home, .closed = closed });
         out[0] = 0;
         json_array_foreach(list, i, v) {
                 const char *s = json_string_value(v);
@@ -88,9 +90,56 @@ static void test_places(void **state)
         assert_string_equal(folders("../bin/mine", "bin"), "");
 }
 
+/* The caller's PATH counts before bromed's, which was started before the tool was installed. */
+static void test_callers_path(void **state)
+{
+        char path[PATH_MAX * 3];
+
+        (void)state;
+        assert_string_equal(folders("thing", "bin"), "");
+        snprintf(path, sizeof(path), "relative:%s/nowhere:%s/opt/thing/bin::.", home, home);
+        client = path;
+        assert_string_equal(folders("thing", "bin"), "/opt/thing/bin");
+        assert_string_equal(folders("mine", "bin"), "/bin");
+        shell("mkdir -p $HOME/newer/bin; cp $HOME/bin/mine $HOME/newer/bin/mine");
+        snprintf(path, sizeof(path), "%s/newer/bin", home);
+        assert_string_equal(folders("mine", "bin"), "/newer/bin");
+        snprintf(path, sizeof(path), "newer/bin:./newer/bin:../newer/bin"); /* relative to nobody knows what */
+        assert_int_equal(chdir(home), 0);
+        assert_string_equal(folders("mine", "bin"), "/bin");
+        client = NULL;
+}
+
+/* What a guest can write chooses nothing: not the program, not a link on the way to it, wherever that leads. */
+static void test_closed_folders(void **state)
+{
+        char share[PATH_MAX * 2];
+
+        (void)state;
+        shell("cd $HOME; mkdir -p src/api/bin src/api/dir secret/bin; cp bin/mine src/api/bin/agent; cp bin/mine secret/bin/key; chmod 700 secret\n"
+              "ln -s $HOME/secret/bin/key src/api/bin/key; ln -s $HOME/src/api/bin/key .local/bin/viashare; ln -s $HOME/secret/bin src/api/dir/out\n"
+              "ln -s ../../src/api/dir/out/key .local/bin/viafolder; ln -s $HOME/secret/bin/key .local/bin/own; ln -s loop .local/bin/loop\n"
+              "mkdir everybody; cp bin/mine everybody/agent; chmod 1777 everybody");
+        assert_string_equal(folders("agent", "src/api/bin"), "/src/api/bin"); /* control: no share */
+        assert_string_equal(folders("viashare", ".local/bin"), "/.local/bin /secret/bin");
+        assert_string_equal(folders("viafolder", ".local/bin"), "/.local/bin /secret/bin");
+        snprintf(share, sizeof(share), "%s/src/api", home);
+        closed = json_pack("[s]", share);
+        assert_string_equal(folders("agent", "src/api/bin"), "");
+        assert_string_equal(folders("key", "src/api/bin"), "");
+        assert_string_equal(folders("viashare", ".local/bin"), "");
+        assert_string_equal(folders("viafolder", ".local/bin"), "");
+        assert_string_equal(folders("own", ".local/bin"), "/.local/bin /secret/bin"); /* the user's own link */
+        assert_string_equal(folders("native", ".local/bin"), "/.local/bin /.local/share/native/versions");
+        assert_string_equal(folders("loop", ".local/bin"), "");
+        assert_string_equal(folders("agent", "everybody"), "");
+        json_decref(closed);
+        closed = NULL;
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_places) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_places), cmocka_unit_test(test_callers_path), cmocka_unit_test(test_closed_folders) };
 
         return cmocka_run_group_tests(tests, set_up, tear_down);
 }
