@@ -2,15 +2,13 @@
 #include "cli/cli.h"
 #include "base/esc.h"
 #include "base/fd.h"
+#include "cli/edit.h"
 #include "cli/local.h"
 #include "cli/session.h"
 #include "files/loader.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Operands: a workspace and perhaps a file. */
@@ -191,66 +189,6 @@ int cmd_rules_set(struct cli *cli, int argc, char **argv)
         return rc;
 }
 
-/* Runs argv and waits; its wait status, or -1. */
-static int run_tool(const char *const *argv)
-{
-        pid_t pid = fork();
-        int status;
-
-        if (pid == 0) {
-                execvp(argv[0], (char *const *)argv);
-                _exit(127);
-        }
-        while (pid > 0 && waitpid(pid, &status, 0) < 0)
-                if (errno != EINTR)
-                        return -1;
-        return pid > 0 ? status : -1;
-}
-
-static int edit_file(const char *path)
-{
-        const char *editor = getenv("VISUAL") && *getenv("VISUAL") ? getenv("VISUAL") : getenv("EDITOR") && *getenv("EDITOR") ? getenv("EDITOR") : "vi";
-        /* The variable may hold options; the shell splits them, the file name goes in as a parameter. */
-        char script[1024];
-        const char *argv[] = { "sh", "-c", script, "brome-edit", path, NULL };
-
-        if (snprintf(script, sizeof(script), "exec %s \"$1\"", editor) >= (int)sizeof(script))
-                return -1;
-        return run_tool(argv) == 0 ? 0 : -1;
-}
-
-/* A private file with the text; its path in out. */
-static int spill(char *out, size_t size, const char *what, struct slice text)
-{
-        const char *tmp = getenv("TMPDIR") && *getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
-        int fd, rc;
-
-        if (snprintf(out, size, "%s/brome-%s-XXXXXX", tmp, what) >= (int)size)
-                return -1;
-        fd = mkostemp(out, O_CLOEXEC);
-        if (fd < 0)
-                return -1;
-        rc = fd_write_all(fd, text.p, text.n);
-        if (rc < 0)
-                unlink(out); /* half of the rules is not what to edit */
-        fd_close(&fd);
-        return rc < 0 ? -1 : 0;
-}
-
-enum answer { ANSWER_YES, ANSWER_NO, ANSWER_AGAIN };
-
-static enum answer confirm(const char *question, const char *keys)
-{
-        char line[16];
-
-        fprintf(stderr, "brome: %s ", question);
-        if (!fgets(line, sizeof(line), stdin))
-                return ANSWER_NO;
-        if (line[0] == 'y' || line[0] == 'Y')
-                return ANSWER_YES;
-        return strchr(keys, 'e') && (line[0] == 'e' || line[0] == 'E') ? ANSWER_AGAIN : ANSWER_NO;
-}
-
 /* Edit until the text parses and the person agrees; 0 when *text is to be set, else an exit code. */
 static int edit_loop(const char *path, const char *before, struct buf *text, bool *changed)
 {
@@ -259,15 +197,13 @@ static int edit_loop(const char *path, const char *before, struct buf *text, boo
         for (;;) {
                 struct diags errors = { 0 };
                 struct policy *p;
-                const char *diff[] = { "diff", "-u", "--label", "in force", "--label", "edited", before, path, NULL };
-                int rc;
-                if (edit_file(path) < 0)
+                                if (edit_open(path) < 0)
                         return cli_fail(EXIT_NO, "the editor failed; nothing was changed (VISUAL and EDITOR say which one)");
                 p = local_rules(path, &errors, &err);
                 if (!p) {
                         *changed = true; /* kept, whatever comes: somebody wrote it */
                         local_diags(&errors);
-                        if (confirm("these rules do not parse; nothing has changed. [e]dit again or [q]uit?", "e") != ANSWER_AGAIN)
+                        if (edit_confirm("these rules do not parse; nothing has changed. [e]dit again or [q]uit?") != EDIT_AGAIN)
                                 return EXIT_CONFIG_;
                         continue;
                 }
@@ -275,14 +211,13 @@ static int edit_loop(const char *path, const char *before, struct buf *text, boo
                 policy_free(p);
                 if (errors.total)
                         local_diags(&errors);
-                rc = run_tool(diff);
-                *changed = rc != 0;
+                *changed = edit_show_difference(before, path);
                 if (!*changed)
                         return EXIT_OK;
-                switch (confirm("put these rules in force? [y]es, [e]dit again, [n]o", "e")) {
-                case ANSWER_AGAIN: continue;
-                case ANSWER_NO: return EXIT_NO;
-                case ANSWER_YES: break;
+                switch (edit_confirm("put these rules in force? [y]es, [e]dit again, [n]o")) {
+                case EDIT_AGAIN: continue;
+                case EDIT_NO: return EXIT_NO;
+                case EDIT_YES: break;
                 }
                 buf_clear(text);
                 return fd_read_file(path, text, LOADER_FILE_BYTES, &err) < 0 ? cli_fail(EXIT_INTERNAL, "%s", err.text) : EXIT_OK;
@@ -314,10 +249,10 @@ int cmd_rules_edit(struct cli *cli, int argc, char **argv)
         int rc;
 
         if (live_open(cli, &l, argc, argv, &rc)) {
-                if (spill(before, sizeof(before), "before", buf_slice(&l.text)) < 0) {
+                if (edit_spill(before, sizeof(before), "before", buf_slice(&l.text)) < 0) {
                         rc = cli_fail(EXIT_INTERNAL, "cannot write a temporary file; set TMPDIR");
                 } else {
-                        rc = spill(path, sizeof(path), "rules", buf_slice(&l.text)) < 0 ? cli_fail(EXIT_INTERNAL, "cannot write a temporary file; set TMPDIR")
+                        rc = edit_spill(path, sizeof(path), "rules", buf_slice(&l.text)) < 0 ? cli_fail(EXIT_INTERNAL, "cannot write a temporary file; set TMPDIR")
                                                                                         : edit_from(cli, &l, path, before);
                         unlink(before);
                 }

@@ -2,6 +2,8 @@
 #include "cli/cli.h"
 #include "base/clock.h"
 #include "base/esc.h"
+#include "cli/ask.h"
+#include "cli/session.h"
 #include "journal/print.h"
 #include "journal/reader.h"
 
@@ -188,6 +190,101 @@ static int tally(struct cli *cli, int argc, char **argv, bool hosts)
 
 int cmd_trace_hostnames(struct cli *cli, int argc, char **argv) { return tally(cli, argc, argv, true); }
 int cmd_trace_summary(struct cli *cli, int argc, char **argv) { return tally(cli, argc, argv, false); }
+
+static int on_leak(void *ctx, const struct leak_row *row)
+{
+        struct listing *l = ctx;
+        return listing_push(l, print_leak(&l->out, l->form, row));
+}
+
+int cmd_trace_leaks(struct cli *cli, int argc, char **argv)
+{
+        struct query q = { 0 };
+        struct listing l;
+        struct err err = ERR_INIT;
+        struct reader *r;
+        int rc = parse_query(cli, argc, argv, &q);
+
+        if (rc < 0)
+                return ended(rc);
+        r = reader_open(cli->paths.state, &err);
+        if (!r)
+                return cli_fail(EXIT_NO, "%s", err.text);
+        listing_init(&l, cli, VIEW_TIMELINE);
+        rc = reader_leaks(r, &q.filter, on_leak, &l, &err);
+        reader_close(r);
+        if (rc == 0)
+                rc = cli_flush(&l.out);
+        buf_fini(&l.out);
+        if (rc < 0)
+                return cli_fail(EXIT_INTERNAL, "%s", err.text[0] ? err.text : "cannot write the listing");
+        if (!l.rows && !cli->json)
+                cli_note("no request carried a key that brome did not issue");
+        return EXIT_OK;
+}
+
+static int on_record(void *ctx, const struct row *row)
+{
+        struct listing *l = ctx;
+        return listing_push(l, print_record(&l->out, l->form, row));
+}
+
+int cmd_trace_show(struct cli *cli, int argc, char **argv)
+{
+        struct listing l;
+        struct err err = ERR_INIT;
+        struct reader *r;
+        unsigned long long seq = 0;
+        int at = cli_options(cli, argc, argv, NULL, 0), rc;
+        char *end = NULL;
+
+        if (at < 0)
+                return ended(at);
+        if (at + 1 != argc)
+                return cli_usage(cli, at == argc ? "which record? `brome trace ls` has their numbers under SEQ" : "one number at a time");
+        seq = strtoull(argv[at], &end, 10);
+        if (argv[at][0] < '0' || argv[at][0] > '9' || *end || !seq)
+                return cli_usage(cli, "`%s` is no number of a record", esc_str(argv[at]));
+        r = reader_open(cli->paths.state, &err);
+        if (!r)
+                return cli_fail(EXIT_NO, "%s", err.text);
+        listing_init(&l, cli, VIEW_TIMELINE);
+        rc = reader_show(r, seq, on_record, &l, &err);
+        reader_close(r);
+        if (rc == 0)
+                rc = cli_flush(&l.out);
+        buf_fini(&l.out);
+        if (rc == 1)
+                return cli_fail_hint(EXIT_NO, "`brome trace ls` has their numbers under SEQ", "there is no record %llu, or not any more", seq);
+        return rc < 0 ? cli_fail(EXIT_INTERNAL, "%s", err.text[0] ? err.text : "cannot write the listing") : EXIT_OK;
+}
+
+int cmd_trace_clear(struct cli *cli, int argc, char **argv)
+{
+        bool yes = false;
+        const struct cli_option options[] = { { .name = "yes", .flag = &yes } };
+        struct chan_msg answer;
+        char question[192];
+        int at = cli_options(cli, argc, argv, options, 1), rc;
+
+        if (at < 0)
+                return ended(at);
+        if (at + 1 != argc)
+                return cli_usage(cli, at == argc ? "which workspace?" : "one workspace at a time");
+        if (!cli_name_ok(argv[at]))
+                return cli_usage(cli, "`%s` is no workspace's name", esc_str(argv[at]));
+        snprintf(question, sizeof(question), "remove the trace of %s? Its decisions stay, and a signed mark says how much went. Go on?", argv[at]);
+        if (!yes && !ask_possible())
+                return cli_fail_hint(EXIT_NO, "--yes says that it is meant", "nothing was removed: there is no terminal to ask on");
+        if (!yes && !ask_yes(question))
+                return cli_fail(EXIT_NO, "nothing was removed");
+        rc = session_ask(cli, "trace.clear", json_pack("{s:s}", "name", argv[at]), &answer);
+        if (rc == EXIT_OK) {
+                cli_note("the trace of %s is removed; its decisions stay", argv[at]);
+                chan_msg_fini(&answer);
+        }
+        return rc;
+}
 
 static void on_finding(void *ctx, uint64_t seq, const char *text)
 {

@@ -439,6 +439,21 @@ static void do_freeze(struct daemon *d, const struct request *r, struct chan_msg
                 session_freeze(ws, r->op == REQUEST_FREEZE, *reply);
 }
 
+/* What an open alert may be about stays until a person decided. */
+static void do_trace_clear(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
+{
+        struct workspace *ws = workspace_find(d, r->name);
+        struct err err = ERR_INIT;
+
+        (void)msg;
+        if (ws && (ws->state == WS_COMPROMISED || ws->state == WS_COMPROMISED_REST))
+                reply_error(d, reply, REQUEST_E_STATE, "the workspace is compromised, and its trace may be needed: 'brome alerts' says what happened; decide first");
+        else if (journal_clear(d->journal, slice_str(r->name), &err) < 0)
+                reply_error(d, reply, journal_writable(d->journal, NULL) ? REQUEST_E_NO_WORKSPACE : REQUEST_E_JOURNAL, err.text);
+        else
+                reply_done(d, reply);
+}
+
 static void do_stop(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
         (void)r;
@@ -462,6 +477,7 @@ static command_fn *const commands[REQUEST_OP_COUNT] = {
         [REQUEST_RELOAD] = do_reload,
         [REQUEST_FREEZE] = do_freeze,
         [REQUEST_THAW] = do_freeze,
+        [REQUEST_TRACE_CLEAR] = do_trace_clear,
         [REQUEST_STOP] = do_stop,
         [REQUEST_SESSION_NEEDS] = do_session_needs,
         [REQUEST_WORKSPACE_WIPE] = do_workspace_wipe,

@@ -193,6 +193,8 @@ void events_account(const struct exchange *x, const struct account *a, const enu
                 event_text(&ev, EVENT_METHOD, x->req->method);
                 put_path(&ev, x->req, &path);
         }
+        if (!a && !denied) /* of a leak: where `anonymous` would have to stand */
+                event_text(&ev, EVENT_RULE, rule_text(x->door, x->verdict.rule));
         event_text(&ev, EVENT_DETAIL, detail);
         put(x->door, &ev);
         buf_fini(&path);

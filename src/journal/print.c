@@ -163,7 +163,7 @@ static int json_row(struct buf *out, const struct row *row, bool with_end)
 int print_trace_head(struct buf *out, enum print_form form)
 {
         return head(out, form,
-                    "TIME                     WORKSPACE         VERDICT  PROTOCOL   METHOD   STATUS     UP   DOWN       MS  TARGET");
+                    "TIME                     WORKSPACE         VERDICT  PROTOCOL   METHOD   STATUS     UP   DOWN       MS      SEQ  TARGET");
 }
 
 int print_trace(struct buf *out, enum print_form form, const struct row *row)
@@ -191,6 +191,7 @@ int print_trace(struct buf *out, enum print_form form, const struct row *row)
                 (void)!buf_addf(out, " %8.1f  ", (double)e->num[EVENT_DURATION] / 1000);
         else
                 (void)!buf_addf(out, " %8s  ", "-");
+        (void)!buf_addf(out, "%7" PRIu64 "  ", row->seq);
         put_target(out, e);
         put_count(out, e);
         put_tail(out, "  ", slice_is(e->text[EVENT_DECISION], "deny") ? e->text[EVENT_REASON] : SLICE_EMPTY, "");
@@ -239,6 +240,111 @@ int print_timeline(struct buf *out, enum print_form form, const struct row *row)
         put_tail(out, "  ", e->text[EVENT_DETAIL], "");
         put_tail(out, "  [", e->text[EVENT_RULE], "]");
         return buf_add(out, "\n", 1);
+}
+
+/* ---- one record ---- */
+
+int print_record(struct buf *out, enum print_form form, const struct row *row)
+{
+        const struct event_record *e = &row->event;
+        const char *type = event_type_name(e->type);
+
+        if (form == PRINT_JSON)
+                return json_row(out, row, false);
+        (void)!buf_addf(out, form == PRINT_COLOUR ? "\033[1m%" PRIu64 "  %s  " : "%" PRIu64 "  %s  ", row->seq, type ? type : "?");
+        put_local_time(out, row->time_us);
+        (void)!buf_add_str(out, form == PRINT_COLOUR ? "\033[0m\n" : "\n");
+        (void)!buf_add_str(out, "    workspace     ");
+        put_text(out, row->workspace, 1);
+        (void)!buf_addf(out, "\n    session       %" PRIu64 "\n", row->session);
+        for (unsigned f = 1; f < EVENT_FIELD_COUNT; f++) {
+                enum event_field field = (enum event_field)f;
+
+                if (!event_has(e, field))
+                        continue;
+                (void)!buf_addf(out, "    %-12s  ", event_field_name(field));
+                if (event_field_is_text(field))
+                        put_text(out, e->text[f], 0);
+                else
+                        (void)!buf_addf(out, "%" PRIu64, e->num[f]);
+                (void)!buf_add(out, "\n", 1);
+        }
+        return out->failed ? -1 : 0;
+}
+
+/* ---- leaks ---- */
+
+/* The kind of a credential that sends such a key: the class is the vendor's name, where it is known. */
+static const char *leak_kind(const struct leak_row *l)
+{
+        static const struct {
+                const char *class, *kind;
+        } same[] = { { "github", "github" }, { "gitlab", "gitlab" }, { "anthropic", "anthropic" }, { "openai", "openai" }, { "google", "gemini" },
+                     { "xai", "xai" },       { "npm", "npm" },       { "pypi", "pypi" },           { "basic", "basic" } };
+
+        for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+                if (slice_is(l->class, same[i].class))
+                        return same[i].kind;
+        return slice_starts(l->field, SLICE_LIT("header ")) && !slice_is(l->field, "header authorization") ? "header" : "bearer";
+}
+
+static void put_ways_out(struct buf *out, const struct leak_row *l)
+{
+        const char *kind = leak_kind(l);
+        bool ruled = l->rule.n && !slice_starts(l->rule, SLICE_LIT("default"));
+
+        (void)!buf_addf(out, "\n  to make it an account of the workspace:  brome credential add NAME --kind %s --for ", kind);
+        put_text(out, l->host, 0);
+        if (l->port && l->port != 443)
+                (void)!buf_addf(out, ":%" PRIu64, l->port);
+        if (strcmp(kind, "header") == 0)
+                put_tail(out, " --header ", slice_skip(l->field, strlen("header ")), "");
+        if (strcmp(kind, "basic") == 0)
+                (void)!buf_add_str(out, " --user USER");
+        (void)!buf_add_str(out, "\n  to refuse it, ");
+        if (ruled)
+                put_tail(out, "behind its rule:          ", l->rule, " anonymous\n");
+        else
+                put_tail(out, "a rule:                   allow web ", l->host, " anonymous\n");
+}
+
+int print_leak(struct buf *out, enum print_form form, const struct leak_row *l)
+{
+        struct json_writer w;
+
+        if (form == PRINT_JSON) {
+                json_begin(&w, out);
+                json_text(&w, "workspace", l->workspace);
+                json_text(&w, "host", l->host);
+                json_number(&w, "port", l->port);
+                json_text(&w, "class", l->class);
+                json_text(&w, "preview", l->preview);
+                json_text(&w, "field", l->field);
+                json_number(&w, "times", l->count);
+                json_time(&w, "first", l->first_us);
+                json_time(&w, "last", l->last_us);
+                json_text(&w, "kind", slice_str(leak_kind(l)));
+                if (l->rule.n)
+                        json_text(&w, "rule", l->rule);
+                return json_end(&w);
+        }
+        put_text(out, l->workspace, 1);
+        (void)!buf_add_str(out, "  ");
+        put_text(out, l->host, 1);
+        (void)!buf_addf(out, ":%" PRIu64 "  ", l->port);
+        put_text(out, l->field, 1);
+        (void)!buf_add_str(out, ": a key that brome did not issue, ");
+        put_text(out, l->class, 0);
+        put_tail(out, " ", l->preview, "");
+        (void)!buf_addf(out, "  (%" PRIu64 " time%s, ", l->count, l->count == 1 ? "" : "s");
+        put_local_time(out, l->first_us);
+        if (l->last_us != l->first_us) {
+                (void)!buf_add_str(out, " to ");
+                put_local_time(out, l->last_us);
+        }
+        (void)!buf_add_str(out, ")");
+        put_ways_out(out, l);
+        return out->failed ? -1 : 0;
 }
 
 /* ---- totals ---- */

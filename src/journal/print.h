@@ -17,6 +17,10 @@ int print_trace_head(struct buf *out, enum print_form form) __attribute__((warn_
 int print_trace(struct buf *out, enum print_form form, const struct row *row) __attribute__((warn_unused_result));
 int print_timeline_head(struct buf *out, enum print_form form) __attribute__((warn_unused_result));
 int print_timeline(struct buf *out, enum print_form form, const struct row *row) __attribute__((warn_unused_result));
+/* Everything of one record: a line with its number, its time and what it is, then a line for each field. JSON: as in the timeline. */
+int print_record(struct buf *out, enum print_form form, const struct row *row) __attribute__((warn_unused_result));
+/* A leak warning and the two ways out of it: make it an account, or refuse it. */
+int print_leak(struct buf *out, enum print_form form, const struct leak_row *row) __attribute__((warn_unused_result));
 int print_host_head(struct buf *out, enum print_form form) __attribute__((warn_unused_result));
 int print_host(struct buf *out, enum print_form form, const struct host_row *row) __attribute__((warn_unused_result));
 int print_summary_head(struct buf *out, enum print_form form) __attribute__((warn_unused_result));

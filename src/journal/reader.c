@@ -420,6 +420,64 @@ int reader_follow(struct reader *r, enum view view, const struct filter *f, uint
         return stop < 0 ? -1 : 0;
 }
 
+/* ---- one exchange ---- */
+
+/* 1, 0: there is none; -1. The record lives in the arena of *n. */
+static int record_at(struct reader *r, uint64_t seq, struct news *n, struct err *err)
+{
+        struct scan s;
+        struct record rec;
+        int rc;
+
+        if (!seq)
+                return 0;
+        if (scan_open(&s, r, SLICE_EMPTY, seq - 1, false, err) < 0)
+                return -1;
+        rc = scan_next(&s, &rec, err);
+        if (rc == 1 && rec.seq != seq)
+                rc = 0;
+        if (rc == 1 && keep_record(n, &rec) < 0)
+                rc = err_set(err, "out of memory");
+        scan_close(&s);
+        return rc;
+}
+
+static int show_exchange(struct reader *r, const struct record *of, row_fn *fn, void *ctx, struct err *err)
+{
+        struct scan s;
+        struct record rec;
+        struct row row;
+        int rc = 0;
+
+        if (scan_open(&s, r, of->workspace, 0, false, err) < 0)
+                return -1;
+        while ((rc = scan_next(&s, &rec, err)) == 1) {
+                bool same = event_has(&of->event, EVENT_ID) && event_has(&rec.event, EVENT_ID) && rec.session == of->session &&
+                            rec.event.num[EVENT_ID] == of->event.num[EVENT_ID];
+
+                if (!same && rec.seq != of->seq)
+                        continue;
+                row_of(&rec, &row);
+                if (fn(ctx, &row))
+                        break;
+        }
+        scan_close(&s);
+        return rc < 0 ? -1 : 0;
+}
+
+int reader_show(struct reader *r, uint64_t seq, row_fn *fn, void *ctx, struct err *err)
+{
+        struct news n = { 0 };
+        int rc;
+
+        arena_init(&n.arena, 0);
+        rc = record_at(r, seq, &n, err);
+        rc = rc < 0 ? -1 : rc == 0 ? 1 : show_exchange(r, &n.list[0], fn, ctx, err);
+        free(n.list);
+        arena_fini(&n.arena);
+        return rc;
+}
+
 int reader_last_seq(struct reader *r, uint64_t *seq, struct err *err)
 {
         sqlite3_stmt *s;

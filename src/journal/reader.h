@@ -80,6 +80,19 @@ typedef int refusal_fn(void *ctx, const struct refusal_row *row);
 /* Distinct refused flows (protocol, host, port, method, path, reason) of the filter's session, in order of first appearance. */
 int reader_refusals(struct reader *r, const struct filter *f, refusal_fn *fn, void *ctx, struct err *err) __attribute__((warn_unused_result));
 
+struct leak_row {
+        struct slice workspace, host, field, class, preview; /* preview: the vendor's prefix or a few characters, never more */
+        struct slice rule;                                   /* that let it through, the last time; empty: not recorded */
+        uint64_t port, count;                                /* how often it was told: once a session for each host, field and class */
+        int64_t first_us, last_us;
+};
+typedef int leak_fn(void *ctx, const struct leak_row *row);
+/* Distinct leak warnings (workspace, host, port, field, class, preview), in order of first appearance. */
+int reader_leaks(struct reader *r, const struct filter *f, leak_fn *fn, void *ctx, struct err *err) __attribute__((warn_unused_result));
+
+/* The record `seq`, and all that share its workspace, session and ID: verdicts, notes, the end, as recorded and in order. 0; 1: there is no such record; -1. */
+int reader_show(struct reader *r, uint64_t seq, row_fn *fn, void *ctx, struct err *err) __attribute__((warn_unused_result));
+
 struct verify_result {
         uint64_t records, pruned, lost; /* present and good; removed by a quota, with an anchor; gone without one */
         uint64_t last_seq;

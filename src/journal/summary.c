@@ -1,4 +1,4 @@
-/* Totals over joined rows: hosts, summary, refusals. Each is a fold over reader_trace. */
+/* Totals: hosts, summary and refusals, each a fold over reader_trace; leaks over reader_timeline, since a warning is a note. */
 #include "journal/reader_priv.h"
 
 #include <stdlib.h>
@@ -240,6 +240,95 @@ int reader_refusals(struct reader *r, const struct filter *filter, refusal_fn *f
         rc = fold_rows(r, &denied, refusal_add, &f, err);
         if (rc == 0) {
                 const struct refusal_row *rows = (const struct refusal_row *)(const void *)f.values;
+                for (size_t i = 0; i < f.table.count && !fn(ctx, &rows[i]); i++)
+                        ;
+        }
+        fold_fini(&f);
+        return rc;
+}
+
+/* ---- leaks ---- */
+
+/* "header authorization: github ghp_…": what the inner door wrote. A preview has no blank in it, so the last colon is the one behind the field. */
+static bool split_leak(struct slice detail, struct leak_row *out)
+{
+        struct slice rest;
+        ptrdiff_t blank;
+        size_t at = detail.n;
+
+        while (at >= 2 && !slice_eq(slice_of(detail.p + at - 2, 2), SLICE_LIT(": ")))
+                at--;
+        if (at < 2)
+                return false;
+        rest = slice_skip(detail, at);
+        blank = slice_find(rest, ' ');
+        out->field = slice_first(detail, at - 2);
+        out->class = blank < 0 ? rest : slice_first(rest, (size_t)blank);
+        out->preview = blank < 0 ? SLICE_EMPTY : slice_skip(rest, (size_t)blank + 1);
+        return out->class.n != 0;
+}
+
+static struct slice own_copy(struct fold *f, struct slice s)
+{
+        bool ok = true;
+        struct slice copy = arena_copy(&f->arena, s, &ok);
+
+        f->failed = f->failed || !ok;
+        return copy;
+}
+
+static int leak_add(void *ctx, const struct row *row)
+{
+        struct fold *f = ctx;
+        const struct event_record *e = &row->event;
+        const struct slice parts[] = { row->workspace, e->text[EVENT_HOST], e->text[EVENT_DETAIL] };
+        struct leak_row *l, now = { .port = e->num[EVENT_PORT] };
+        struct buf key;
+        bool made;
+
+        if (!slice_is(e->text[EVENT_REASON], "leak") || !split_leak(e->text[EVENT_DETAIL], &now))
+                return 0;
+        buf_init(&key, 0);
+        (void)!buf_add(&key, &now.port, sizeof(now.port));
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+                (void)!buf_add(&key, &parts[i].n, sizeof(parts[i].n));
+                (void)!buf_add_slice(&key, parts[i]);
+        }
+        f->failed = f->failed || key.failed;
+        l = f->failed ? NULL : fold_at(f, buf_slice(&key), &made);
+        buf_fini(&key);
+        if (!l)
+                return 1;
+        if (made) {
+                struct slice detail = own_copy(f, e->text[EVENT_DETAIL]);
+
+                (void)!split_leak(detail, &now);
+                now.workspace = own_copy(f, row->workspace);
+                now.host = own_copy(f, e->text[EVENT_HOST]);
+                now.first_us = row->time_us;
+                *l = now;
+        }
+        if (e->text[EVENT_RULE].n && !slice_eq(l->rule, e->text[EVENT_RULE]))
+                l->rule = own_copy(f, e->text[EVENT_RULE]);
+        l->last_us = row->time_us;
+        add(&l->count, stands_for(e));
+        return f->failed;
+}
+
+int reader_leaks(struct reader *r, const struct filter *filter, leak_fn *fn, void *ctx, struct err *err)
+{
+        struct filter notes = *filter;
+        struct fold f;
+        int rc;
+
+        notes.engine = SLICE_LIT("Credential");
+        notes.limit = 0;
+        fold_init(&f, sizeof(struct leak_row));
+        rc = reader_timeline(r, &notes, leak_add, &f, err);
+        if (rc == 0 && f.failed)
+                rc = err_set(err, "too much to count at once: use --since");
+        if (rc == 0) {
+                const struct leak_row *rows = (const struct leak_row *)(const void *)f.values;
                 for (size_t i = 0; i < f.table.count && !fn(ctx, &rows[i]); i++)
                         ;
         }

@@ -424,4 +424,9 @@ def test_leak_is_noted(w):
     rows = [r for r in w.b.trace(host="open.example")] + w.b.timeline(engine="Credential")
     text = json.dumps(rows)
     assert "leak" in text and "github" in text and key not in text and key[:14] not in text, rows
+    listed = [json.loads(x) for x in w.b("trace", "leaks", "--host", "open.example", "--json").stdout.splitlines()]
+    mine = [r for r in listed if r["class"] == "github"]
+    assert len(mine) == 1 and mine[0]["preview"] == "ghp_…" and mine[0]["field"] == "header authorization" and mine[0]["kind"] == "github" and "open.example" in mine[0]["rule"], listed
+    said = w.b("trace", "leaks").stdout
+    assert "brome credential add NAME --kind github --for open.example\n" in said and mine[0]["rule"] + " anonymous\n" in said and key[:9] not in said, said
 

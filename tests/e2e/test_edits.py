@@ -1,4 +1,5 @@
 """A person edits brome.conf and goes on, without a reload; and what a trip leaves behind where nobody sits at a terminal."""
+import json
 import os
 import pty
 import select
@@ -60,6 +61,51 @@ def test_a_broken_edit_is_said_once(w):
     b.config.write_text(w.good)
     assert "is in force" not in b("run", "s", "--", "true", check=0).stderr
 
+
+def edited(b, script, name, answers="y\n"):
+    """workspace edit with a shell script in the editor's place; $1 is the file."""
+    tool = b.dir / "editor"
+    tool.write_text("#!/bin/sh\nset -e\n" + script + "\n")
+    tool.chmod(0o755)
+    return b("workspace", "edit", name, env={"EDITOR": str(tool), "VISUAL": "", "TMPDIR": str(b.dir)}, input=answers)
+
+
+def test_workspace_edit(w):
+    b = w.b
+    p = edited(b, "sed -i 's/other.example }/second.example }/' $1", "s")
+    assert p.returncode == 0 and "+" in p.stdout and "second.example" in b.config.read_text(), p
+    assert get(b, "second.example", "run", "s") == "200"
+    # What does not parse, and what is no workspace s any more, changes nothing.
+    before = b.config.read_text()
+    for script in ("sed -i 's/rules {/ruels {/' $1", "echo > $1", "sed -i 's/workspace s/workspace other/' $1"):
+        p = edited(b, script, "s", "q\n")
+        assert p.returncode == 65 and b.config.read_text() == before and "your edit is kept in" in p.stderr, p
+    p = edited(b, "sed -i 's/second.example }/other.example }/' $1", "s", "n\n")
+    assert p.returncode == 1 and b.config.read_text() == before, p
+    p = edited(b, f"echo >> {b.config}; sed -i 's/second.example }}/other.example }}/' $1", "s")
+    assert p.returncode == 65 and "changed meanwhile" in p.stderr and b.config.read_text() == before + "\n", p
+    assert "nothing changed" in edited(b, "true", "s", "").stderr and "there is no workspace nix" in edited(b, "true", "nix").stderr
+    # One that `workspace new` saved.
+    b("workspace", "new", "made", "--allow", "web allowed.example", check=0)
+    p = edited(b, "sed -i 's/allowed.example/second.example/' $1", "made")
+    assert p.returncode == 0 and get(b, "second.example", "run", "made") == "200" and get(b, "allowed.example", "run", "made") in ("000", "403"), p
+    b("workspace", "rm", "made", check=0)
+    b.config.write_text(w.good)
+
+
+def test_trace_show_and_clear(w):
+    b = w.b
+    get(b, "allowed.example", "run", "s")
+    row = next(r for r in b.trace(host="allowed.example") if r.get("method") == "GET")
+    parts = [json.loads(x) for x in b("trace", "show", str(row["seq"]), "--json").stdout.splitlines()]
+    assert {"verdict", "end"} <= {r["type"] for r in parts} and {r["id"] for r in parts} == {row["id"]}, parts
+    assert f"{row['seq']}  verdict" in b("trace", "show", str(row["seq"])).stdout
+    for bad, code in (("999999999", 1), ("x", 64), ("-1", 64), ("0", 64)):
+        assert b("trace", "show", bad).returncode == code, bad
+    assert b("trace", "clear", "s").returncode == 1 and b.trace(host="allowed.example")
+    b("trace", "clear", "s", "--yes", check=0)
+    assert not b.trace(host="allowed.example") and b("trace", "verify").returncode == 0
+    assert b("trace", "clear", "nix", "--yes").returncode == 1
 
 
 def test_nobody_there(w):

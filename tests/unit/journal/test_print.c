@@ -89,7 +89,7 @@ static void lines(void **state)
         event_text(&row.event, EVENT_PATH, SLICE_LIT("/x"));
         event_text(&row.event, EVENT_REASON, SLICE_LIT("method"));
         assert_int_equal(print_trace(&b, PRINT_TEXT, &row), 0);
-        expect(&b, "2026-01-01 00:00:00.123  api               deny     http/1.1   GET         403      - 120.6K      1.5  "
+        expect(&b, "2026-01-01 00:00:00.123  api               deny     http/1.1   GET         403      - 120.6K      1.5        9  "
                    "registry.example:443/x  method  [default deny]\n");
         assert_int_equal(print_timeline(&b, PRINT_TEXT, &row), 0);
         expect(&b, "2026-01-01 00:00:00.123  api               Firewall    deny     GET registry.example:443/x  method  [default deny]\n");
