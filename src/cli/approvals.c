@@ -117,7 +117,9 @@ int cmd_approvals(struct cli *cli, int argc, char **argv)
         list(cli, json_object_get(answer.body, "waiting"), "waiting", "WAITING  (`brome approvals allow ID --for once|5m|1h|session`, `brome approvals deny ID`)");
         list(cli, json_object_get(answer.body, "grants"), "grant", "ALLOWED  (`brome approvals revoke ID`)");
         list(cli, json_object_get(answer.body, "denials"), "denial", "DENIED  (`brome approvals revoke ID`)");
-        if (!cli->json && !json_array_size(json_object_get(answer.body, "waiting")) && !json_array_size(json_object_get(answer.body, "grants")) &&
+        if (!cli->json && chan_int(&answer, "left_out", 0))
+                cli_note("and %lld more, which do not fit into one answer", chan_int(&answer, "left_out", 0));
+        else if (!cli->json && !json_array_size(json_object_get(answer.body, "waiting")) && !json_array_size(json_object_get(answer.body, "grants")) &&
             !json_array_size(json_object_get(answer.body, "denials")))
                 cli_note("nothing waits, nothing is allowed or denied");
         chan_msg_fini(&answer);

@@ -143,12 +143,12 @@ static void kept_remove(struct approvals *a, size_t i)
         memmove(&a->kept[i], &a->kept[i + 1], (--a->kept_count - i) * sizeof(struct kept *)); /* the order is their age */
 }
 
-struct approvals *approvals_new(const struct approvals_calls *calls, void *ctx)
+struct approvals *approvals_new(const struct approvals_calls *calls, void *ctx, uint64_t last_id)
 {
         struct approvals *a = calloc(1, sizeof(*a));
 
         if (a)
-                *a = (struct approvals){ .calls = calls, .ctx = ctx };
+                *a = (struct approvals){ .calls = calls, .ctx = ctx, .last_id = last_id };
         return a;
 }
 

@@ -74,7 +74,8 @@ struct approvals_calls {
 };
 
 struct approvals;
-struct approvals *approvals_new(const struct approvals_calls *calls, void *ctx) __attribute__((warn_unused_result));
+/* last_id: the numbers go on behind it. One that starts elsewhere each time keeps a number that was read before a restart from naming another question. */
+struct approvals *approvals_new(const struct approvals_calls *calls, void *ctx, uint64_t last_id) __attribute__((warn_unused_result));
 void approvals_free(struct approvals *a); /* answers nobody */
 
 struct approval_use {

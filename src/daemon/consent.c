@@ -13,6 +13,7 @@
 #include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 static void on_answer(void *ctx, void *door, uint64_t id, enum approval_answer answer, int64_t ttl_ms)
 {
@@ -101,7 +102,12 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 
 int consent_open(struct daemon *d)
 {
-        d->approvals = approvals_new(&calls, d);
+        enum { FIRST = 1000, SPREAD = 9000 }; /* four digits to type, for long */
+        uint16_t random;
+
+        if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+                return -1;
+        d->approvals = approvals_new(&calls, d, FIRST + random % SPREAD);
         d->approvals_timer = event_new(d->base, -1, 0, on_timer, d);
         return d->approvals && d->approvals_timer ? 0 : -1;
 }

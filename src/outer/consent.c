@@ -228,10 +228,10 @@ static json_t *path_of(const struct exchange *ex)
         return json_stringn(text, n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
-/* Do bytes of the guest's follow the head? In a flow or a WebSocket, always. */
+/* Do bytes of the guest's follow the head? In a flow or behind an upgrade, always. */
 static bool has_body(const struct exchange *ex)
 {
-        return ex->kind != KIND_HTTP || ex->req.body == BODY_CHUNKED || (ex->req.body == BODY_LENGTH && ex->req.length > 0);
+        return ex->kind != KIND_HTTP || ex->req.upgrade != WIRE_UPGRADE_NONE || ex->req.body == BODY_CHUNKED || (ex->req.body == BODY_LENGTH && ex->req.length > 0);
 }
 
 static void held_up(struct exchange *ex) { (void)ex; }

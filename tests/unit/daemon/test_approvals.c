@@ -157,7 +157,7 @@ static void step(struct approvals *a, const struct row *r)
 
 static void run(const struct row *rows)
 {
-        struct approvals *a = approvals_new(&calls, NULL);
+        struct approvals *a = approvals_new(&calls, NULL, 0);
 
         now = 1000;
         journal_full = false;
@@ -445,7 +445,7 @@ static struct row use_row(long long n, const char *path) { return (struct row){ 
 /* A thousand at once are one question, told once, and answered all. */
 static void thousand(void **state)
 {
-        struct approvals *a = approvals_new(&calls, NULL);
+        struct approvals *a = approvals_new(&calls, NULL, 0);
         size_t released = 0;
         char path[32];
 
@@ -472,7 +472,7 @@ static void thousand(void **state)
 /* Nothing of a door is kept that ended while it was answered: its memory goes. */
 static void door_ends(void **state)
 {
-        struct approvals *a = approvals_new(&calls, NULL);
+        struct approvals *a = approvals_new(&calls, NULL, 0);
         struct row first = use_row(1, "/a"), second = use_row(2, "/b"), third = use_row(3, "/c");
         size_t released = 0;
 
@@ -495,7 +495,7 @@ static void door_ends(void **state)
 /* `once` with more distinct requests than are kept: who was never shown is not let through. */
 static void many_distinct(void **state)
 {
-        struct approvals *a = approvals_new(&calls, NULL);
+        struct approvals *a = approvals_new(&calls, NULL, 0);
         size_t released = 0;
         char path[32];
         json_t *all;
@@ -524,7 +524,7 @@ static void many_distinct(void **state)
 /* A listing always fits in one message, whatever stands in it. */
 static void listing_fits(void **state)
 {
-        struct approvals *a = approvals_new(&calls, NULL);
+        struct approvals *a = approvals_new(&calls, NULL, 0);
         static char path[APPROVAL_PATH_BYTES];
         json_t *all;
         char *text;
