@@ -385,7 +385,8 @@ def test_demo(w):
     assert f"the origin got: GET /user\nwith the key:   {shown}…\nand echoes it:  Bearer {held}\n" in p.stdout, p.stdout
     assert len(re.findall(re.escape(shown) + r"\w", p.stdout + p.stderr)) == 0, "the key itself"
     # The yes, the alert, the decision, and the record of all three.
-    for line in ("$ brome approvals allow 1 --for session", "going to  mailbox.example:443, in the header x-note", "3 requests before, 3 now", "demo is wiped", "Consent     allow", "Tripwire    deny", "decision  wiped", "the journal is whole"):
+    assert re.search(r"\$ brome approvals allow [1-9]\d+ --for session", p.stdout + p.stderr), p.stdout
+    for line in ("going to  mailbox.example:443, in the header x-note", "3 requests before, 3 now", "demo is wiped", "Consent     allow", "Tripwire    deny", "decision  wiped", "the journal is whole"):
         assert line in p.stdout + p.stderr, (line, p.stdout)
     assert p.stdout.rstrip().endswith("-- curl -sS https://example.org/") and not demo_folder(p.stdout).exists(), p.stdout[-400:]
 
