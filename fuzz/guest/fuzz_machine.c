@@ -76,11 +76,11 @@ int process_reap(pid_t *pid, int *status)
 }
 
 /* A machine's part: refuses what begins with "!". */
-static int machine_set_up(struct slice payload, const char **why)
+static int machine_set_up(struct slice payload, const char **text)
 {
         if (payload.n > GUEST_SETUP_BYTES)
                 abort();
-        *why = "no";
+        *text = "no";
         return payload.n > 0 && payload.p[0] == '!' ? -1 : 0;
 }
 static void machine_clock(uint64_t us, const uint8_t *seed)

@@ -38,7 +38,7 @@ enum { FILES = sizeof(files) / sizeof(*files) };
 
 const char *guest_file_name(size_t i) { return i < FILES ? files[i].name : NULL; }
 
-bool guest_wants(const struct binding *b, unsigned kinds) { return !b->attach && b->placeholder.n && (kinds & KIND_BIT(b->kind)); }
+bool guest_binding_wants(const struct binding *b, unsigned kinds) { return !b->attach && b->placeholder.n && (kinds & KIND_BIT(b->kind)); }
 
 const char *host_text(char out[HOST_TEXT_MAX], const struct binding_host *h)
 {
@@ -165,7 +165,7 @@ static int lines_file(const struct file_row *row, const struct binding *bindings
                 at = 0;
         }
         for (size_t i = 0; i < count; i++)
-                if (guest_wants(&bindings[i], row->kinds))
+                if (guest_binding_wants(&bindings[i], row->kinds))
                         row->lines(&bindings[i], r, &ours);
         *why = "out of memory";
         if (ours.failed)

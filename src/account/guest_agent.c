@@ -11,7 +11,7 @@ static struct slice text_of(const json_t *v) { return slice_of(json_string_value
 static const struct binding *first_of(const struct binding *bindings, size_t count, unsigned kinds)
 {
         for (size_t i = 0; i < count; i++)
-                if (guest_wants(&bindings[i], kinds))
+                if (guest_binding_wants(&bindings[i], kinds))
                         return &bindings[i];
         return NULL;
 }
@@ -72,7 +72,7 @@ int members_claude(json_t *root, const struct binding *bindings, size_t count, c
                 return -1;
         *why = "out of memory";
         for (size_t i = 0; i < count; i++)
-                if (guest_wants(&bindings[i], KIND_BIT(ACCOUNT_ANTHROPIC)) &&
+                if (guest_binding_wants(&bindings[i], KIND_BIT(ACCOUNT_ANTHROPIC)) &&
                     (set_missing(root, PATH("hasCompletedOnboarding"), json_true()) < 0 || claude_approve(root, &bindings[i]) < 0))
                         return -1;
         return 0;

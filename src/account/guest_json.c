@@ -154,7 +154,7 @@ static void members_clear(json_t *o, is_ours *ours, is_wanted *wanted, const str
 static bool any_wanted(const struct binding *bindings, size_t count, unsigned kinds)
 {
         for (size_t i = 0; i < count; i++)
-                if (guest_wants(&bindings[i], kinds))
+                if (guest_binding_wants(&bindings[i], kinds))
                         return true;
         return false;
 }
@@ -174,7 +174,7 @@ static bool docker_wanted(const char *name, const struct binding *bindings, size
         char host[HOST_TEXT_MAX];
 
         for (size_t i = 0; i < count; i++)
-                for (size_t k = 0; guest_wants(&bindings[i], KIND_BIT(ACCOUNT_REGISTRY)) && k < bindings[i].host_count; k++)
+                for (size_t k = 0; guest_binding_wants(&bindings[i], KIND_BIT(ACCOUNT_REGISTRY)) && k < bindings[i].host_count; k++)
                         if (strcmp(name, host_text(host, &bindings[i].hosts[k])) == 0)
                                 return true;
         return false;
@@ -213,7 +213,7 @@ int members_docker(json_t *root, const struct binding *bindings, size_t count, c
         members_clear(auths, docker_ours, docker_wanted, bindings, count);
         *why = "out of memory";
         for (size_t i = 0; i < count; i++)
-                if (guest_wants(&bindings[i], KIND_BIT(ACCOUNT_REGISTRY)) && docker_set(auths, &bindings[i]) < 0)
+                if (guest_binding_wants(&bindings[i], KIND_BIT(ACCOUNT_REGISTRY)) && docker_set(auths, &bindings[i]) < 0)
                         return -1;
         return 0;
 }
@@ -231,7 +231,7 @@ static bool mcp_ours(const json_t *member)
 static bool mcp_wanted(const char *name, const struct binding *bindings, size_t count)
 {
         for (size_t i = 0; i < count; i++)
-                if (guest_wants(&bindings[i], KIND_BIT(ACCOUNT_MCP)) && slice_is(bindings[i].name, name))
+                if (guest_binding_wants(&bindings[i], KIND_BIT(ACCOUNT_MCP)) && slice_is(bindings[i].name, name))
                         return true;
         return false;
 }
@@ -275,7 +275,7 @@ static int members_mcp(json_t *root, const struct mcp_client *c, const struct bi
         members_clear(servers, mcp_ours, mcp_wanted, bindings, count);
         *why = "out of memory";
         for (size_t i = 0; i < count; i++)
-                if (guest_wants(&bindings[i], KIND_BIT(ACCOUNT_MCP)) && mcp_set(servers, c, &bindings[i]) < 0)
+                if (guest_binding_wants(&bindings[i], KIND_BIT(ACCOUNT_MCP)) && mcp_set(servers, c, &bindings[i]) < 0)
                         return -1;
         return 0;
 }

@@ -34,7 +34,7 @@ guest_members members_docker, members_claude, members_gemini, members_opencode, 
 int json_splice(struct slice text, const char *name, json_t *value, struct buf *out) __attribute__((warn_unused_result));
 
 /* Is a binding to be given to the guest at all, and is it of one of these kinds (bit 1 << kind)? */
-bool guest_wants(const struct binding *b, unsigned kinds);
+bool guest_binding_wants(const struct binding *b, unsigned kinds);
 #define KIND_BIT(k) (1u << (k))
 
 #endif

@@ -380,18 +380,19 @@ static int guest_clock(struct guest *g, const struct proto_frame *f)
 
 static int guest_set_up(struct guest *g, const struct proto_frame *f, int64_t now_ms)
 {
-        const char *why = "the set-up message is too long";
+        const char *text = "the set-up message is too long";
         if (g->phase != GUEST_SETUP || (g->machine == NULL && f->payload.n != 0)) /* nothing to set up in a namespace */
                 return -1;
         int r = buf_add_slice(&g->setup, f->payload);
         if (r == 0 && g->machine != NULL && !(f->flags & PROTO_LAST_PIECE))
                 return 0;
         if (r == 0 && g->machine != NULL)
-                r = g->machine->set_up(buf_slice(&g->setup), &why);
+                r = g->machine->set_up(buf_slice(&g->setup), &text);
         buf_clear(&g->setup);
         g->phase = r < 0 ? GUEST_FAILS : GUEST_READY;
         g->leave_at_ms = now_ms + GUEST_FLUSH_MS;
-        return r < 0 ? proto_write_failed(&g->out, 0, EINVAL, why) : proto_write(&g->out, 0, PROTO_READY, 0, SLICE_EMPTY);
+        return r < 0 ? proto_write_failed(&g->out, 0, EINVAL, text)
+                     : proto_write(&g->out, 0, PROTO_READY, 0, g->machine != NULL ? slice_first(slice_str(text), PROTO_NOTES_BYTES) : SLICE_EMPTY);
 }
 
 static int frame_of_guest(struct guest *g, const struct proto_frame *f, int64_t now_ms)

@@ -58,8 +58,9 @@ struct guest_wait {
 };
 /* What a machine does that a namespace has no need of. NULL in a namespace: its SETUP is empty, its clock the host's. */
 struct guest_machine {
-        /* 0; -1 with a printable sentence in *why (static, or kept until the next call). Again after the port came back. */
-        int (*set_up)(struct slice payload, const char **why);
+        /* 0, *text: what READY says besides (printable sentences, one a line; or ""); -1, *text: why not, a sentence. Kept until the next call, which comes
+         * when the port has come back. */
+        int (*set_up)(struct slice payload, const char **text);
         void (*clock)(uint64_t us, const uint8_t *seed);
 };
 struct guest {

@@ -30,12 +30,13 @@ enum {
         PROTO_DRAIN_BYTES = 1024 * 1024, /* output read after the main process ended: the largest pipe an ordinary process may have */
         PROTO_TEXT_BYTES = 256, /* the sentence of FAILED */
         PROTO_SEED_BYTES = 32, /* of CLOCK */
+        PROTO_NOTES_BYTES = 1024, /* the sentences of READY: one for each of a few files */
 };
 
 enum proto_type {
         PROTO_HELLO = 1, /* guest → host, stream 0: u32 protocol version (1); host → guest: the same, answered before anything else */
         PROTO_SETUP,     /* host → guest, stream 0: a piece of what PID 1 has to do before it is ready (vm/setup.h; namespace kind: one, empty); flags bit 0: last piece */
-        PROTO_READY,     /* guest → host, stream 0 */
+        PROTO_READY,     /* guest → host, stream 0: printable sentences for a person, one a line; mostly none */
         PROTO_EXEC,      /* host → guest: a piece of the request (see proto_exec); flags bit 0: last piece */
         PROTO_STARTED,   /* guest → host: u32 pid inside; or FAILED */
         PROTO_FAILED,    /* guest → host: u32 errno, then a printable sentence. Stream 0: instead of READY, the machine could not be set up */

@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "base/paths.h"
 #include "launch/guestseal.h"
-#include "launch/homefiles.h"
+#include "guest/homefiles.h"
 
 #include <errno.h>
 #include <fcntl.h>

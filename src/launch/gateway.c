@@ -2,7 +2,7 @@
 #include "launch/gateway.h"
 #include "base/fd.h"
 #include "launch/nft.h"
-#include "launch/rtnl.h"
+#include "base/rtnl.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

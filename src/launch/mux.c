@@ -293,7 +293,7 @@ static bool guest_frame(struct mux *m, const struct proto_frame *f)
                         m->hello = true;
                         return proto_write_u32(&m->out, 0, PROTO_HELLO, PROTO_VERSION) == 0 && proto_write(&m->out, 0, PROTO_SETUP, 0, SLICE_EMPTY) == 0;
                 }
-                if (f->type != PROTO_READY || !m->hello || m->ready)
+                if (f->type != PROTO_READY || f->payload.n > PROTO_NOTES_BYTES || !m->hello || m->ready)
                         return false;
                 m->ready = true;
                 m->events.ready(m->events.arg);

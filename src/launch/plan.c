@@ -1,6 +1,6 @@
 /* The plan: see plan.h. */
 #include "launch/plan.h"
-#include "account/placeholder.h"
+#include "account/listed.h"
 #include "base/esc.h"
 #include "base/fd.h"
 
@@ -122,57 +122,6 @@ static int take_tools(struct plan *plan, const struct chan_msg *msg, struct err 
 
 /* ---- accounts ---- */
 
-static struct slice text_of(const json_t *o, const char *key)
-{
-        json_t *v = json_object_get(o, key);
-
-        return json_is_string(v) ? slice_of(json_string_value(v), json_string_length(v)) : SLICE_EMPTY;
-}
-
-/* All of s out of `alphabet`, or (NULL) without control characters, quotes and backslashes: it comes to stand in files that tools parse. */
-static bool made_of(struct slice s, const char *alphabet)
-{
-        for (size_t i = 0; i < s.n; i++) {
-                char c = (char)s.p[i];
-                bool good = alphabet ? c && strchr(alphabet, c) : s.p[i] >= 0x20 && s.p[i] != 0x7f && c != '"' && c != '\\';
-
-                if (!good)
-                        return false;
-        }
-        return true;
-}
-
-static bool take_hosts(struct binding *b, struct plan_account *part, const json_t *hosts)
-{
-        size_t i;
-        json_t *v;
-
-        if (json_array_size(hosts) == 0 || json_array_size(hosts) > ACCOUNT_HOSTS_MAX)
-                return false;
-        json_array_foreach(hosts, i, v) {
-                json_int_t port = json_integer_value(json_object_get(v, "port"));
-                struct slice name = text_of(v, "name");
-
-                if (name.n == 0 || name.n > 253 || !made_of(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") || port < 1 || port > 65535)
-                        return false;
-                part->hosts[i] = (struct binding_host){ .name = name, .port = (uint16_t)port };
-        }
-        b->hosts = part->hosts;
-        b->host_count = json_array_size(hosts);
-        return true;
-}
-
-static bool take_account(struct binding *b, struct plan_account *part, const json_t *v)
-{
-        const char *env = json_string_value(json_object_get(v, "env"));
-
-        *b = (struct binding){ .name = text_of(v, "name"), .kind = kind_by_name(text_of(v, "kind")), .user = text_of(v, "user"), .placeholder = text_of(v, "placeholder") };
-        part->as_env = text_of(v, "env");
-        return b->name.n && b->name.n <= 64 && made_of(b->name, "abcdefghijklmnopqrstuvwxyz0123456789-_") && b->kind != ACCOUNT_KIND_COUNT &&
-               placeholder_ok(b->placeholder) && b->user.n <= PLAN_USER_BYTES && made_of(b->user, NULL) &&
-               (part->as_env.n == 0 || (part->as_env.n <= 64 && plan_env_name(env))) && take_hosts(b, part, json_object_get(v, "hosts"));
-}
-
 static int take_accounts(struct plan *plan, const struct chan_msg *msg, struct err *err)
 {
         json_t *list = json_object_get(msg->body, "accounts"), *v;
@@ -185,7 +134,7 @@ static int take_accounts(struct plan *plan, const struct chan_msg *msg, struct e
                 return err_set(err, "out of memory");
         plan->accounts_json = json_incref(list);
         json_array_foreach(list, i, v) {
-                if (!take_account(&plan->accounts[i], &plan->account_parts[i], v))
+                if (!listed_read(v, &plan->accounts[i], plan->account_parts[i].hosts, &plan->account_parts[i].as_env))
                         return err_set(err, "plan: account %zu is none", i);
                 plan->account_count++;
         }

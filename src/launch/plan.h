@@ -3,7 +3,7 @@
 #ifndef BROME_LAUNCH_PLAN_H
 #define BROME_LAUNCH_PLAN_H
 
-#include "account/binding.h"
+#include "account/listed.h"
 #include "base/chan.h"
 #include "base/err.h"
 #include "share/share.h"
@@ -13,8 +13,7 @@ enum {
         PLAN_SHARES = 32,     /* a mount tree a person can still read */
         PLAN_PROTECT = 64,    /* brome's own folders and the files its configuration names */
         PLAN_TOOLS = 16,      /* folders of installations: an agent needs one or two; bromed sends no more */
-        PLAN_ACCOUNTS = 64,   /* of one workspace, as its configuration */
-        PLAN_USER_BYTES = 256,
+        PLAN_ACCOUNTS = LISTED_MAX,
         PLAN_PROCESSES = 4096, /* default: a fork bomb ends here, a parallel build does not */
 };
 

@@ -34,9 +34,7 @@ const struct trust_variable trust_variables[] = {
 };
 const size_t trust_variable_count = COUNT(trust_variables);
 
-/* Where distributions keep the bundle: Debian, Fedora, Alpine, openSUSE. */
-static const char *const bundles[] = { TRUST_BUNDLE, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem",
-                                       "/etc/ssl/ca-bundle.pem" };
+static const char *const bundles[] = { TRUST_BUNDLE, TRUST_OTHER_BUNDLES };
 
 const char *trust_host_bundle(void)
 {
@@ -77,27 +75,33 @@ static int link_at(const char *etc, const char *tail, const char *target, struct
         return symlink(target, path) < 0 ? err_sys(err, errno, "%s", path) : 0;
 }
 
-/* The name under which OpenSSL looks for an issuer in a folder: the subject's hash, and the first free number. */
-static int link_hash(const char *etc, const char *below, struct slice pem, struct err *err)
+int trust_hash(struct slice pem, char hash[9], struct err *err)
 {
         BIO *bio = BIO_new_mem_buf(pem.p, (int)pem.n);
         X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
-        char tail[64], path[PATH_MAX];
+
+        if (cert)
+                snprintf(hash, 9, "%08lx", X509_subject_name_hash(cert));
+        BIO_free(bio);
+        X509_free(cert);
+        return cert ? 0 : err_set(err, "the workspace's CA is not a certificate; wipe the workspace to make a new one");
+}
+
+/* With the first free number. */
+static int link_hash(const char *etc, const char *below, struct slice pem, struct err *err)
+{
+        char hash[9], tail[64], path[PATH_MAX];
         struct stat st;
         int rc = -1;
 
-        if (!cert) {
-                BIO_free(bio);
-                return err_set(err, "the workspace's CA is not a certificate; wipe the workspace to make a new one");
-        }
+        if (trust_hash(pem, hash, err) < 0)
+                return -1;
         for (int n = 0; n < 16 && rc < 0; n++) {
-                place(tail, sizeof(tail), "ssl/certs/%08lx.%d", X509_subject_name_hash(cert), n);
+                place(tail, sizeof(tail), "ssl/certs/%s.%d", hash, n);
                 place(path, sizeof(path), "%s/%s", below, tail);
                 if (lstat(path, &st) < 0)
                         rc = link_at(etc, tail, "brome.pem", err);
         }
-        X509_free(cert);
-        BIO_free(bio);
         return rc;
 }
 

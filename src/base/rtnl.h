@@ -1,7 +1,7 @@
-/* Route netlink, the few requests that the gateway needs. Each sends one message and waits for its acknowledgement; a socket stays with the
+/* Route netlink, the few requests that the gateway and a machine need. Each sends one message and waits for its acknowledgement; a socket stays with the
  * network namespace in which it was opened. Set-up only: nothing of this is reachable once the guest runs. */
-#ifndef BROME_LAUNCH_RTNL_H
-#define BROME_LAUNCH_RTNL_H
+#ifndef BROME_BASE_RTNL_H
+#define BROME_BASE_RTNL_H
 
 #include <stdint.h>
 
@@ -14,6 +14,7 @@ struct rtnl_end {
 int rtnl_open(void) __attribute__((warn_unused_result));
 /* All return 0, or -1 with errno. `family`: AF_INET or AF_INET6; addresses are 4 or 16 bytes in network order. */
 int rtnl_veth(int fd, const struct rtnl_end *here, const struct rtnl_end *there, int there_netns, uint32_t mtu) __attribute__((warn_unused_result));
+int rtnl_mtu(int fd, int index, uint32_t mtu) __attribute__((warn_unused_result));
 int rtnl_up(int fd, int index) __attribute__((warn_unused_result));
 /* Waits until the kernel has seen that the link is up on both ends: it does so behind the answer to rtnl_up. -1 and ETIMEDOUT after 5 s. */
 int rtnl_running(int fd, int index) __attribute__((warn_unused_result));

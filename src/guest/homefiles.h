@@ -3,8 +3,8 @@
  *
  * SECURITY: the home is the guest's: in every earlier session it could put links, FIFOs and folders where these files belong. So this runs as the guest's
  * root, and opens beneath the home's descriptor, through no link, onto no other mount. What is not as it should be is left alone, and said. */
-#ifndef BROME_LAUNCH_HOMEFILES_H
-#define BROME_LAUNCH_HOMEFILES_H
+#ifndef BROME_GUEST_HOMEFILES_H
+#define BROME_GUEST_HOMEFILES_H
 
 #include "account/binding.h"
 

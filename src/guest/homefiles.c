@@ -1,9 +1,8 @@
 /* Files of the guest's home: see homefiles.h. */
-#include "launch/homefiles.h"
+#include "guest/homefiles.h"
 #include "account/guest.h"
 #include "base/buf.h"
 #include "base/fd.h"
-#include "launch/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +35,7 @@ static int open_folder(int home, const char *name, const char **base)
         for (; at >= 0 && (slash = strchr(name, '/')); name = slash + 1) {
                 char part[NAME_MAX + 1];
 
-                place(part, sizeof(part), "%.*s", (int)(slash - name), name);
+                snprintf(part, sizeof(part), "%.*s", (int)(slash - name), name);
                 if (mkdirat(at, part, 0700) < 0 && errno != EEXIST) {
                         fd_close(&at);
                         return -1;
@@ -80,7 +79,7 @@ static int replace(int home, const char *name, mode_t mode, struct slice text)
 
         if (dir < 0)
                 return -1;
-        place(fresh, sizeof(fresh), "%s" NEW_FILE, base);
+        snprintf(fresh, sizeof(fresh), "%s" NEW_FILE, base); /* our own names (guest_file_name), all short */
         (void)!unlinkat(dir, fresh, 0); /* of a session that was killed meanwhile */
         fd = openat(dir, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd >= 0 && fd_write_all(fd, text.p, text.n) == 0 && fchmod(fd, mode | 0600) == 0)

@@ -1,5 +1,5 @@
 /* Route netlink: see rtnl.h, rtnetlink(7). */
-#include "launch/rtnl.h"
+#include "base/rtnl.h"
 
 #include <errno.h>
 #include <linux/fib_rules.h>
@@ -110,6 +110,16 @@ int rtnl_veth(int fd, const struct rtnl_end *here, const struct rtnl_end *there,
         nest_end(&r, peer);
         nest_end(&r, data);
         nest_end(&r, info);
+        return run(fd, &r);
+}
+
+int rtnl_mtu(int fd, int index, uint32_t mtu)
+{
+        struct request r;
+        struct ifinfomsg i = { .ifi_family = AF_UNSPEC, .ifi_index = index };
+
+        begin(&r, RTM_NEWLINK, 0, &i, sizeof(i));
+        attr_u32(&r, IFLA_MTU, mtu);
         return run(fd, &r);
 }
 

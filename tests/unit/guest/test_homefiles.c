@@ -1,5 +1,5 @@
 /* Files with placeholders in a home that a guest had for itself before: links, FIFOs, folders, other mounts. Nothing outside the home is ever touched. */
-#include "launch/homefiles.h"
+#include "guest/homefiles.h"
 #include "base/buf.h"
 #include "base/fd.h"
 
