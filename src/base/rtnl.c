@@ -123,6 +123,17 @@ int rtnl_mtu(int fd, int index, uint32_t mtu)
         return run(fd, &r);
 }
 
+int rtnl_dress(int fd, const struct rtnl_end *end, uint32_t mtu)
+{
+        struct request r;
+        struct ifinfomsg i = { .ifi_family = AF_UNSPEC, .ifi_index = end->index };
+
+        begin(&r, RTM_NEWLINK, 0, &i, sizeof(i));
+        attr(&r, IFLA_ADDRESS, end->mac, 6);
+        attr_u32(&r, IFLA_MTU, mtu);
+        return run(fd, &r);
+}
+
 int rtnl_up(int fd, int index)
 {
         struct request r;

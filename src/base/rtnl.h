@@ -15,6 +15,8 @@ int rtnl_open(void) __attribute__((warn_unused_result));
 /* All return 0, or -1 with errno. `family`: AF_INET or AF_INET6; addresses are 4 or 16 bytes in network order. */
 int rtnl_veth(int fd, const struct rtnl_end *here, const struct rtnl_end *there, int there_netns, uint32_t mtu) __attribute__((warn_unused_result));
 int rtnl_mtu(int fd, int index, uint32_t mtu) __attribute__((warn_unused_result));
+/* Gives a link that is there its address and MTU; its name and number are what they are. */
+int rtnl_dress(int fd, const struct rtnl_end *end, uint32_t mtu) __attribute__((warn_unused_result));
 int rtnl_up(int fd, int index) __attribute__((warn_unused_result));
 /* Waits until the kernel has seen that the link is up on both ends: it does so behind the answer to rtnl_up. -1 and ETIMEDOUT after 5 s. */
 int rtnl_running(int fd, int index) __attribute__((warn_unused_result));

@@ -125,6 +125,15 @@ static void put_env(json_t *a, const char *key)
                 printf("none");
 }
 
+static void put_kind(json_t *a, const char *key)
+{
+        const char *image = text_of(a, "image");
+
+        printf("%s", esc_str(text_of(a, key)));
+        if (*image)
+                printf(", image %s", esc_str(image));
+}
+
 static void put_rules(json_t *a, const char *key)
 {
         struct slice rest = slice_str(text_of(a, key));
@@ -159,7 +168,7 @@ void describe_workspace(json_t *answer)
 {
         static const struct member members[] = {
                 { "workspace", "name", put_text },        { "state", "state", put_state },          { "origin", "origin", put_origin },
-                { "file", "file", put_text },             { "folder", "folder", put_text },         { "isolation", "isolation", put_text },
+                { "file", "file", put_text },             { "folder", "folder", put_text },         { "isolation", "isolation", put_kind },
                 { "memory", "memory_bytes", put_size },   { "processes", "processes", put_limit },  { "cpu", "cpu_percent", put_percent },
                 { "dns", "dns", put_text },               { "nested", "nested", put_switch },       { "detect", "detect", put_text },
                 { "trace", "trace", put_text },           { "shares", "shares", put_shares },       { "env", "env", put_env },

@@ -82,6 +82,7 @@ static int parse_run(struct cli *cli, int argc, char **argv, struct run *r)
                 { .name = "share", .many = o->share, .many_count = &o->share_count, .many_max = 32 },
                 { .name = "env", .many = o->env, .many_count = &o->env_count, .many_max = 64 },
                 { .name = "memory", .text = &memory },
+                { .name = "isolation", .text = &o->isolation },
                 { .name = "agent", .text = &o->agent },
                 { .name = "credential", .many = o->credential, .many_count = &o->credential_count, .many_max = 64 },
                 { .name = "directory", .text = &o->cwd },
@@ -109,8 +110,8 @@ static int parse_run(struct cli *cli, int argc, char **argv, struct run *r)
         }
         o->memory = memory;
         r->argv = at < argc ? (const char *const *)(argv + at) : shell_argv;
-        if (r->workspace && (o->allow_count || o->share_count || o->memory || o->agent || o->credential_count)) {
-                cli_usage(cli, "--allow, --share, --agent, --credential and --memory make a throw-away workspace; a saved one has its own (brome rules edit %s)", r->workspace);
+        if (r->workspace && (o->allow_count || o->share_count || o->memory || o->isolation || o->agent || o->credential_count)) {
+                cli_usage(cli, "--allow, --share, --agent, --credential, --isolation and --memory make a throw-away workspace; a saved one has its own (brome rules edit %s)", r->workspace);
                 return -1;
         }
         return 0;

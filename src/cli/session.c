@@ -271,6 +271,10 @@ int session_block(struct cli *cli, const struct session_options *o, const char *
                 return cli_usage(cli, "`%s` is no agent's name", esc_str(o->agent));
         if (o->agent)
                 buf_addf(out, "        agent %s\n", o->agent);
+        if (o->isolation && strcmp(o->isolation, "vm") != 0 && strcmp(o->isolation, "namespace") != 0)
+                return cli_usage(cli, "--isolation is `namespace` or `vm`, not `%s`", esc_str(o->isolation));
+        if (o->isolation)
+                buf_addf(out, "        isolation %s\n", o->isolation);
         if (o->memory)
                 buf_addf(out, "        memory %s\n", o->memory);
         if (o->processes)

@@ -23,7 +23,7 @@ void session_warnings(const struct chan_msg *answer);
 struct session_options {
         const char *allow[64], *share[32], *env[64], *credential[64];
         size_t allow_count, share_count, env_count, credential_count;
-        const char *memory, *processes, *cwd, *agent;
+        const char *memory, *processes, *cwd, *agent, *isolation;
 };
 /* A string of the configuration language, in quotes. */
 void session_string(struct buf *out, const char *s);

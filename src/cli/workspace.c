@@ -136,6 +136,7 @@ int cmd_workspace_new(struct cli *cli, int argc, char **argv)
                 { .name = "share", .many = o.share, .many_count = &o.share_count, .many_max = 32 },
                 { .name = "env", .many = o.env, .many_count = &o.env_count, .many_max = 64 },
                 { .name = "memory", .text = &o.memory },
+                { .name = "isolation", .text = &o.isolation },
                 { .name = "agent", .text = &o.agent },
                 { .name = "credential", .many = o.credential, .many_count = &o.credential_count, .many_max = 64 },
                 { .name = "processes", .text = &o.processes },

@@ -10,6 +10,7 @@ enum {
         DAEMON_MESSAGES_A_TURN = 16,       /* of one channel before the others get their turn */
         DAEMON_EVENT_BYTES = 64 * 1024,    /* unread records of one door; at least one whole record */
         DAEMON_STAGE_MS = 20 * 1000,       /* silence while a session opens: a slow machine mounts and loads roots in 2 s */
+        DAEMON_STAGE_VM_MS = 150 * 1000,   /* the same of a machine: an emulated one boots in seconds, in a minute where much else runs */
         DAEMON_ACK_MS = 1000,              /* a door must have stopped what new rules forbid, see docs/CONTROL.md */
         DAEMON_GRACE_MS = 3 * 1000,        /* TERM to KILL inside the guest */
         DAEMON_STOP_MS = 10 * 1000,        /* then brome-spawn kills what is left of a session */

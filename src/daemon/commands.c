@@ -62,10 +62,10 @@ static json_t *describe_short(const struct workspace *ws)
 {
         static const char *const origins[] = { [WS_FROM_CONFIG] = "config", [WS_FROM_STATE] = "made", [WS_THROW_AWAY] = "throw-away" };
 
-        return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:i, s:I}", "name", ws->name, "origin", origins[ws->origin], "state",
+        return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:i, s:I, s:s}", "name", ws->name, "origin", origins[ws->origin], "state",
                          workspace_state_name(ws->state), "reason", text_of(ws->reason), "session", (json_int_t)(ws->session ? ws->session->number : 0), "pid",
                          (json_int_t)(ws->session ? ws->session->pid : 0), "since", (json_int_t)ws->since_us, "shares", (int)ws->conf->share_count,
-                         "generation", (json_int_t)ws->generation);
+                         "generation", (json_int_t)ws->generation, "isolation", settings_kind(ws->conf));
 }
 
 static void do_status(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)

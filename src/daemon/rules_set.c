@@ -183,13 +183,15 @@ void describe_settings(const struct daemon *d, const struct workspace *ws, json_
         if (plan && settings_plan(d, ws->settings, c, NULL, plan, &err) == 0) {
                 json_object_set(answer, "shares", json_object_get(plan, "shares"));
                 json_object_set(answer, "env", json_object_get(plan, "env"));
+                if (json_object_get(plan, "image"))
+                        json_object_set(answer, "image", json_object_get(plan, "image"));
         }
         json_decref(plan);
         for (size_t i = 0; i < c->credential_count; i++)
                 json_array_append_new(credentials, json_stringn((const char *)c->credentials[i]->b.name.p, c->credentials[i]->b.name.n));
         json_object_set_new(answer, "credentials", credentials);
         json_object_set_new(answer, "agent", c->agent.n ? json_stringn((const char *)c->agent.p, c->agent.n) : json_string(""));
-        json_object_set_new(answer, "isolation", json_string("namespace"));
+        json_object_set_new(answer, "isolation", json_string(settings_kind(c)));
         json_object_set_new(answer, "memory_bytes", json_integer((json_int_t)c->memory_bytes));
         json_object_set_new(answer, "processes", json_integer((json_int_t)c->processes));
         json_object_set_new(answer, "cpu_percent", json_integer((json_int_t)c->cpu_percent));

@@ -36,9 +36,11 @@ static const struct {
 
 static struct timeval ms(int n) { return (struct timeval){ .tv_sec = n / 1000, .tv_usec = n % 1000 * 1000 }; }
 
+static int stage_ms(const struct session *s) { return s->ws->conf->isolation == ISOLATION_VM ? DAEMON_STAGE_VM_MS : DAEMON_STAGE_MS; }
+
 void session_stage(struct session *s)
 {
-        struct timeval t = ms(DAEMON_STAGE_MS);
+        struct timeval t = ms(stage_ms(s));
 
         if (s->ws->state == WS_OPENING)
                 event_add(s->deadline, &t);
@@ -246,6 +248,9 @@ bool session_exited(struct workspace *ws, uint64_t id, int status, const char *n
                 if (p->id != id || !p->running)
                         continue;
                 p->running = false;
+                /* Its own words come first, also when its end was heard of before them. */
+                if (p == &s->programs[SESSION_LAUNCH] && ws->state != WS_STOPPING)
+                        program_drain(p);
                 if (never_ran)
                         session_fail_code(ws, REQUEST_E_HOST, never_ran);
                 else if (WIFSIGNALED(status) && ws->state == WS_STOPPING)
@@ -272,7 +277,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
                                    : !s->outer_ready ? "the outer door was not ready"
                                    : !s->inner_ready ? "the inner door was not ready"
                                                      : "the guest did not start";
-                session_fail(s->ws, "%s within %d s", whom, DAEMON_STAGE_MS / 1000);
+                session_fail(s->ws, "%s within %d s", whom, stage_ms(s) / 1000);
                 return;
         }
         for (size_t i = 0; !s->killed && i < SESSION_PROGRAMS; i++)

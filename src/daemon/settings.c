@@ -467,11 +467,43 @@ static json_t *plan_tools(const struct daemon *d, const struct config_workspace 
         return list;
 }
 
+const char *settings_kind(const struct config_workspace *w) { return w->isolation == ISOLATION_VM ? "vm" : "namespace"; }
+
+/* An image is named by its ID, 16 hexadecimal digits, or it is a folder. */
+static bool is_image_id(struct slice s)
+{
+        bool hex = s.n == 16;
+
+        for (size_t i = 0; hex && i < s.n; i++)
+                hex = s.p[i] && strchr("0123456789abcdef", s.p[i]);
+        return hex;
+}
+
+/* What holds the guest. The launcher follows `current`; here nothing reads an image. */
+static int plan_kind(const struct daemon *d, const struct config_workspace *w, json_t *plan, struct err *err)
+{
+        char image[PATH_MAX], real[PATH_MAX];
+        int rc = 0;
+
+        if (w->isolation != ISOLATION_VM)
+                return json_object_set_new(plan, "isolation", json_string(settings_kind(w)));
+        if (w->image.n && !is_image_id(w->image))
+                rc = settings_path(d, image, (const char *)w->dir.p, (const char *)w->image.p, err);
+        else if (snprintf(image, sizeof(image), "%s/images/%s", d->paths.state, w->image.n ? (const char *)w->image.p : "current") >= (int)sizeof(image))
+                rc = err_set(err, "the state folder is too long a path");
+        if (rc == 0 && strstr(image, "/..") && realpath(image, real))
+                snprintf(image, sizeof(image), "%s", real);
+        return rc < 0 || json_object_set_new(plan, "isolation", json_string(settings_kind(w))) < 0 || json_object_set_new(plan, "image", json_string(image)) < 0 ||
+                               json_object_set_new(plan, "cpus", json_integer((w->cpu_percent + 99) / 100)) < 0
+                       ? -1
+                       : 0;
+}
+
 int settings_plan(const struct daemon *d, const struct settings *s, const struct config_workspace *w, const char *path, json_t *plan, struct err *err)
 {
         json_t *shares = plan_shares(d, w, err), *env = json_object();
 
-        if (!shares || !env)
+        if (!shares || !env || plan_kind(d, w, plan, err) < 0)
                 goto bad;
         for (size_t i = 0; i < w->env_count; i++)
                 if (json_object_set_new(env, (const char *)w->env[i].name.p, json_string((const char *)w->env[i].value.p)) < 0) {

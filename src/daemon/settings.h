@@ -32,6 +32,9 @@ void settings_drop(struct settings *s); /* NULL is fine */
 /* "~/x" and relative paths (to dir) made absolute. 0, or -1 when too long or without HOME. */
 int settings_path(const struct daemon *d, char out[PATH_MAX], const char *dir, const char *path, struct err *err);
 
+/* The kind of isolation as CONTROL has it: "namespace" or "vm". */
+const char *settings_kind(const struct config_workspace *w);
+
 /* Does any host block of its policy name a CA file? */
 bool settings_names_ca(const struct settings *s, const struct config_workspace *w);
 /* The policy memory file of docs/CONTROL.md; `live` may be NULL: to be looked at. *policy (when policy is not NULL) gets the compiled text.

@@ -122,7 +122,7 @@ static void limit_v2(struct cgroup *c, int dir, const struct plan *plan)
 
         c->processes = put_number(dir, "pids.max", plan->processes);
         if (plan->memory_bytes) {
-                c->memory = put_number(dir, "memory.max", plan->memory_bytes);
+                c->memory = put_number(dir, "memory.max", plan_group_bytes(plan));
                 (void)!put(dir, "memory.swap.max", "0");
                 (void)!put(dir, "memory.oom.group", "0");
         }
@@ -154,7 +154,7 @@ static void open_v2(struct cgroup *c, const struct plan *plan)
 static void limit_v1(struct cgroup *c, const char *controller, int dir, const struct plan *plan)
 {
         if (strcmp(controller, "memory") == 0 && plan->memory_bytes)
-                c->memory = put_number(dir, "memory.limit_in_bytes", plan->memory_bytes);
+                c->memory = put_number(dir, "memory.limit_in_bytes", plan_group_bytes(plan));
         else if (strcmp(controller, "pids") == 0)
                 c->processes = put_number(dir, "pids.max", plan->processes);
         else if (strcmp(controller, "cpu") == 0 && plan->cpu_percent)
@@ -209,16 +209,25 @@ static void describe_one(json_t *out, json_t *warnings, const char *what, bool w
                 json_array_append_new(warnings, json_string(warning));
 }
 
+static const char *how_frozen(const struct cgroup *c) { return c->freeze_v2 >= 0 || c->freeze_v1 >= 0 ? "cgroup" : "signals"; }
+
 json_t *cgroup_describe(const struct cgroup *c, const struct plan *plan, json_t *warnings)
 {
         json_t *out = json_object();
 
+        if (plan->machine) { /* it has no more than it was made with, whatever the host can enforce */
+                describe_one(out, warnings, "memory", true, c->memory, "machine", NULL);
+                describe_one(out, warnings, "processes", true, c->processes, "rlimit", NULL);
+                describe_one(out, warnings, "cpu", true, c->cpu, "machine", NULL);
+                json_object_set_new(out, "freeze", json_string(how_frozen(c)));
+                return out;
+        }
         describe_one(out, warnings, "memory", plan->memory_bytes > 0, c->memory, "none",
                      "the memory limit does not hold: no control group is delegated to this user (start brome from a systemd user session, or as root)");
         describe_one(out, warnings, "processes", true, c->processes, "rlimit", NULL);
         describe_one(out, warnings, "cpu", plan->cpu_percent > 0, c->cpu, "none",
                      "the CPU limit does not hold: no control group is delegated to this user (start brome from a systemd user session, or as root)");
-        json_object_set_new(out, "freeze", json_string(c->freeze_v2 >= 0 || c->freeze_v1 >= 0 ? "cgroup" : "signals"));
+        json_object_set_new(out, "freeze", json_string(how_frozen(c)));
         return out;
 }
 

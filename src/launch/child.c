@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 enum {
-        CHANNEL_FD = 3,                      /* where brome-guest expects it */
         SYNC_FD = 4,
         PROGRAM_FD = 5,
         PROGRAM_BYTES = 16 * 1024 * 1024,
@@ -32,34 +31,45 @@ enum {
 };
 
 struct inside {
-        const struct rootfs *fs;
-        const struct cgroup *groups;
-        int sync, channel, program, netns;
+        const struct child_job *job;
+        int sync, channel, program;
         char notes[HOMEFILES_NOTES_BYTES];
 };
 
-static int shut_descriptors(struct err *err)
+/* 0, 1 and 2. Not the launcher's log: what a guest prints is no line of ours. */
+static int shut_descriptors(int errors, struct err *err)
 {
         int null = open("/dev/null", O_RDWR);
 
-        /* Not the launcher's log: what a guest prints is no line of ours. */
         for (int fd = 0; null >= 0 && fd <= 2; fd++)
-                if (dup2(null, fd) < 0)
+                if (dup2(fd == 2 && errors >= 0 ? errors : null, fd) < 0)
                         return err_sys(err, errno, "descriptors");
         return null < 0 ? err_sys(err, errno, "descriptors") : 0;
 }
 
-/* Moves the three to their places above everything else first, so that none is overwritten by another's move. */
+/* Moves all to their places above everything else first, so that none is overwritten by another's move. */
 static int place_descriptors(struct inside *in, struct err *err)
 {
-        int high[3] = { fcntl(in->channel, F_DUPFD_CLOEXEC, 100), fcntl(in->sync, F_DUPFD_CLOEXEC, 100), fcntl(in->program, F_DUPFD_CLOEXEC, 100) };
+        enum { FIRST_HIGH_FD = 100, FIXED = 3 };
+        const struct child_job *job = in->job;
+        int from[FIXED + CHILD_FDS] = { in->channel, in->sync, in->program }, to[FIXED + CHILD_FDS] = { CHILD_CHANNEL_FD, SYNC_FD, PROGRAM_FD };
+        size_t n = FIXED;
 
-        if (high[0] < 0 || high[1] < 0 || high[2] < 0 || shut_descriptors(err) < 0)
+        for (size_t i = 0; i < job->fd_count; i++, n++) {
+                from[n] = job->fds[i];
+                to[n] = CHILD_FIRST_FD + (int)i;
+        }
+        for (size_t i = 0; i < n; i++)
+                if (from[i] >= 0 && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, FIRST_HIGH_FD)) < 0)
+                        return err_sys(err, errno, "descriptors");
+        if (shut_descriptors(job->fd_count ? from[FIXED] : -1, err) < 0)
+                return -1;
+        for (size_t i = 0; i < n; i++)
+                if (from[i] >= 0 && (dup3(from[i], to[i], O_CLOEXEC) < 0 || ((to[i] == CHILD_CHANNEL_FD || i >= FIXED) && fcntl(to[i], F_SETFD, 0) < 0)))
+                        return err_sys(err, errno, "descriptors");
+        if (syscall(SYS_close_range, CHILD_FIRST_FD + (int)job->fd_count, ~0u, 0) < 0)
                 return err_sys(err, errno, "descriptors");
-        if (dup3(high[0], CHANNEL_FD, O_CLOEXEC) < 0 || dup3(high[1], SYNC_FD, O_CLOEXEC) < 0 || dup3(high[2], PROGRAM_FD, O_CLOEXEC) < 0 ||
-            fcntl(CHANNEL_FD, F_SETFD, 0) < 0 || syscall(SYS_close_range, PROGRAM_FD + 1, ~0u, 0) < 0)
-                return err_sys(err, errno, "descriptors");
-        in->channel = CHANNEL_FD;
+        in->channel = CHILD_CHANNEL_FD;
         in->sync = SYNC_FD;
         in->program = PROGRAM_FD;
         return 0;
@@ -96,29 +106,30 @@ static int limits(struct err *err)
 /* As the guest's root, in the guest's root folder: see homefiles.h. The home was opened before any share lay over it. */
 static void fill_home(struct inside *in, int *home)
 {
-        homefiles_write(*home, in->fs->plan->accounts, in->fs->plan->account_count, in->notes);
+        if (*home >= 0)
+                homefiles_write(*home, in->job->plan->accounts, in->job->plan->account_count, in->notes);
         fd_close(home);
 }
 
 static int build(struct inside *in, struct err *err)
 {
-        const struct rootfs *fs = in->fs;
-        int home = open(fs->plan->home, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        const struct child_job *job = in->job;
+        int home = job->machine ? -1 : open(job->plan->home, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-        if (home < 0)
-                return err_sys(err, errno, "%s", fs->plan->home);
+        if (home < 0 && !job->machine)
+                return err_sys(err, errno, "%s", job->plan->home);
         /* Everything between here and the guest's root stands in a namespace that has only the link to the gateway. */
-        if (setns(in->netns, CLONE_NEWNET) < 0)
+        if (setns(job->netns, CLONE_NEWNET) < 0)
                 return err_sys(err, errno, "cannot enter the guest's network namespace");
-        if (cgroup_enter(in->groups, fs->plan, err) < 0)
+        if (cgroup_enter(job->groups, job->plan, err) < 0)
                 return -1;
         if (unshare(CLONE_NEWCGROUP) < 0)
                 return err_sys(err, errno, "cannot make a cgroup namespace");
-        if (sethostname(fs->plan->hostname, strlen(fs->plan->hostname)) < 0)
+        if (sethostname(job->plan->hostname, strlen(job->plan->hostname)) < 0)
                 return err_sys(err, errno, "hostname");
         if (setsid() < 0)
                 return err_sys(err, errno, "setsid");
-        if (rootfs_enter(fs, err) < 0 || limits(err) < 0 || become_guest_root(fs->ids, err) < 0)
+        if (job->enter(job->root, err) < 0 || limits(err) < 0 || become_guest_root(job->ids, err) < 0)
                 return -1;
         fill_home(in, &home);
         return place_descriptors(in, err);
@@ -130,10 +141,24 @@ static _Noreturn void fail(int sync, const struct err *err)
         _exit(1);
 }
 
-static _Noreturn void inside(struct inside *in)
+/* Returns only when it could not. */
+static void execute(const struct inside *in, struct err *err)
 {
         static char *const argv[] = { (char *)"brome-guest", NULL };
         static char *const env[] = { (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", NULL };
+        const struct child_job *job = in->job;
+
+        if (job->program) {
+                execve(job->program, job->argv, env);
+                err_sys(err, errno, "cannot start %s", job->program);
+                return;
+        }
+        syscall(SYS_execveat, in->program, "", argv, env, AT_EMPTY_PATH);
+        err_sys(err, errno, "cannot start brome-guest (is vm.memfd_noexec set?)");
+}
+
+static _Noreturn void inside(struct inside *in)
+{
         struct sigaction usual = { .sa_handler = SIG_DFL };
         char go, report[HOMEFILES_NOTES_BYTES + 2];
         struct err err = ERR_INIT;
@@ -146,10 +171,9 @@ static _Noreturn void inside(struct inside *in)
         /* One byte from the launcher; its end of file means that it is gone. */
         if (write(in->sync, report, (size_t)n) != n || read(in->sync, &go, 1) != 1)
                 _exit(1);
-        if (guestseal(in->fs->plan->nested, &err) < 0)
+        if (guestseal(in->job->machine ? GUESTSEAL_MACHINE : in->job->plan->nested ? GUESTSEAL_NESTED : GUESTSEAL_PLAIN, &err) < 0)
                 fail(in->sync, &err);
-        syscall(SYS_execveat, in->program, "", argv, env, AT_EMPTY_PATH);
-        err_sys(&err, errno, "cannot start brome-guest (is vm.memfd_noexec set?)");
+        execute(in, &err);
         fail(in->sync, &err);
 }
 
@@ -182,18 +206,17 @@ static int clone_it(struct child *c, struct inside *in)
         return c->pid < 0 ? -1 : 0;
 }
 
-int child_start(struct child *c, const struct rootfs *fs, const struct cgroup *groups, int netns, struct err *err)
+int child_start(struct child *c, const struct child_job *job, struct err *err)
 {
-        int sync[2] = { -1, -1 }, channel[2] = { -1, -1 }, program, rc = -1;
+        int sync[2] = { -1, -1 }, channel[2] = { -1, -1 }, program = -1, rc = -1;
 
         *c = (struct child){ .pid = -1, .pidfd = -1, .sync = -1, .channel = -1 };
-        program = load_program(err);
-        if (program < 0)
+        if (!job->program && (program = load_program(err)) < 0)
                 return -1;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) < 0) {
                 err_sys(err, errno, "socketpair");
         } else {
-                struct inside in = { fs, groups, sync[1], channel[1], program, netns, "" };
+                struct inside in = { job, sync[1], channel[1], program, "" };
                 rc = clone_it(c, &in) < 0 ? err_sys(err, errno, "cannot make the guest's namespaces") : 0;
         }
         fd_close(&program);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/if_tun.h>
 #include <linux/icmp.h>
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
@@ -16,6 +17,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -41,8 +43,8 @@ enum {
         MARK = 1,
         TABLE = 100,
 };
-static const uint8_t gate_mac[6] = { 0x02, 0x62, 0x72, 0x6f, 0x00, 0x01 };
-static const uint8_t guest_mac[6] = { 0x02, 0x62, 0x72, 0x6f, 0x00, 0x02 };
+const uint8_t gateway_mac[6] = { 0x02, 0x62, 0x72, 0x6f, 0x00, 0x01 };
+const uint8_t gateway_guest_mac[6] = { 0x02, 0x62, 0x72, 0x6f, 0x00, 0x02 };
 
 const char *const gateway_socket_names[GATEWAY_SOCKET_COUNT] = { "tcp", "udp", "raw4", "raw6", "icmp4", "icmp6" };
 
@@ -141,9 +143,9 @@ static void allow_ping(void)
         }
 }
 
-static int guest_namespace(struct gateway *g, struct err *err)
+static int guest_namespace(struct gateway *g, bool machine, struct err *err)
 {
-        *g = (struct gateway){ .guest_netns = -1, .guest_rtnl = -1 };
+        *g = (struct gateway){ .machine = machine, .tap = -1, .guest_netns = -1, .guest_rtnl = -1 };
         for (size_t i = 0; i < GATEWAY_SOCKET_COUNT; i++)
                 g->sockets[i] = -1;
         if (new_netns(err) < 0)
@@ -176,21 +178,46 @@ static int address_end(int rtnl, const char *own4, const char *own6, const char 
         return rtnl_default_route(rtnl, link, AF_INET, p4) < 0 || rtnl_default_route(rtnl, link, AF_INET6, p6) < 0 ? -1 : 0;
 }
 
-static int wire(const struct gateway *g, int rtnl)
+/* A tap belongs to the namespace in which its device was opened, and lasts as long as its descriptor: when QEMU is gone, so is the link. The header
+ * before each packet lets a machine send what is larger than a frame. */
+static int tap(struct gateway *g, int rtnl)
 {
-        struct rtnl_end here = { GATEWAY_LINK, GATE_INDEX, gate_mac }, there = { GATEWAY_GUEST_LINK, GUEST_INDEX, guest_mac };
+        struct ifreq r = { .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
+        struct rtnl_end here = { GATEWAY_LINK, GATE_INDEX, gateway_mac };
+        int index = GATE_INDEX;
 
-        if (rtnl_up(rtnl, LOOPBACK_INDEX) < 0 || rtnl_veth(rtnl, &here, &there, g->guest_netns, GATEWAY_MTU) < 0)
+        snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", GATEWAY_LINK);
+        g->tap = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+        if (g->tap < 0 || ioctl(g->tap, TUNSETIFINDEX, &index) < 0 || ioctl(g->tap, TUNSETIFF, &r) < 0 || rtnl_dress(rtnl, &here, GATEWAY_MTU) < 0)
+                return -1;
+        return rtnl_up(rtnl, GATE_INDEX) < 0 || rtnl_running(rtnl, GATE_INDEX) < 0 ? -1 : 0;
+}
+
+static int pair(const struct gateway *g, int rtnl)
+{
+        struct rtnl_end here = { GATEWAY_LINK, GATE_INDEX, gateway_mac }, there = { GATEWAY_GUEST_LINK, GUEST_INDEX, gateway_guest_mac };
+
+        if (rtnl_veth(rtnl, &here, &there, g->guest_netns, GATEWAY_MTU) < 0)
                 return -1;
         /* IPv6 has no use for an address on a link that is not yet running: both ends first. */
-        if (rtnl_up(rtnl, GATE_INDEX) < 0 || rtnl_up(g->guest_rtnl, GUEST_INDEX) < 0 || rtnl_running(rtnl, GATE_INDEX) < 0 ||
-                rtnl_running(g->guest_rtnl, GUEST_INDEX) < 0)
+        return rtnl_up(rtnl, GATE_INDEX) < 0 || rtnl_up(g->guest_rtnl, GUEST_INDEX) < 0 || rtnl_running(rtnl, GATE_INDEX) < 0 ||
+                               rtnl_running(g->guest_rtnl, GUEST_INDEX) < 0
+                       ? -1
+                       : 0;
+}
+
+static int wire(struct gateway *g, int rtnl)
+{
+        if (rtnl_up(rtnl, LOOPBACK_INDEX) < 0 || (g->machine ? tap(g, rtnl) : pair(g, rtnl)) < 0)
                 return -1;
-        if (address_end(rtnl, GATEWAY_V4, GATEWAY_V6, GATEWAY_GUEST_V4, GATEWAY_GUEST_V6, guest_mac, false) < 0)
+        if (address_end(rtnl, GATEWAY_V4, GATEWAY_V6, GATEWAY_GUEST_V4, GATEWAY_GUEST_V6, gateway_guest_mac, false) < 0)
                 return -1;
         if (rtnl_local_table(rtnl, LOOPBACK_INDEX, AF_INET, MARK, TABLE) < 0 || rtnl_local_table(rtnl, LOOPBACK_INDEX, AF_INET6, MARK, TABLE) < 0)
                 return -1;
-        return address_end(g->guest_rtnl, GATEWAY_GUEST_V4, GATEWAY_GUEST_V6, GATEWAY_V4, GATEWAY_V6, gate_mac, true);
+        /* A machine does that for its own card (vm/setup.h). */
+        if (g->machine)
+                return 0;
+        return address_end(g->guest_rtnl, GATEWAY_GUEST_V4, GATEWAY_GUEST_V6, GATEWAY_V4, GATEWAY_V6, gateway_mac, true);
 }
 
 struct option_row {
@@ -276,18 +303,19 @@ static int open_sockets(struct gateway *g)
         return listen(g->sockets[GATEWAY_TCP], GATEWAY_BACKLOG);
 }
 
-int gateway_make(struct gateway *g, struct err *err)
+int gateway_make(struct gateway *g, bool machine, struct err *err)
 {
         int rtnl, rc = -1;
 
-        if (guest_namespace(g, err) < 0 || new_netns(err) < 0 || APPLY(both_sides, err) < 0 || APPLY(gate_side, err) < 0)
+        if (guest_namespace(g, machine, err) < 0 || new_netns(err) < 0 || APPLY(both_sides, err) < 0 || APPLY(gate_side, err) < 0)
                 return -1;
         /* The rules first: a link that is up is never without them. */
-        if (nft_load(err) < 0)
+        if (nft_load(machine, err) < 0)
                 return -1;
         rtnl = rtnl_open();
         if (rtnl < 0 || wire(g, rtnl) < 0)
-                err_sys(err, errno, "cannot wire the gateway (is the veth module there? sudo modprobe veth)");
+                err_sys(err, errno, machine ? "cannot wire the gateway (a machine needs /dev/net/tun, readable and writable by you: sudo modprobe tun)"
+                                            : "cannot wire the gateway (is the veth module there? sudo modprobe veth)");
         else if (open_sockets(g) < 0)
                 err_sys(err, errno, "cannot make the gateway's transparent sockets");
         else
@@ -303,4 +331,8 @@ void gateway_close_sockets(struct gateway *g)
                 fd_close(&g->sockets[i]);
 }
 
-void gateway_close_guest(struct gateway *g) { fd_close(&g->guest_netns); }
+void gateway_close_guest(struct gateway *g)
+{
+        fd_close(&g->guest_netns);
+        fd_close(&g->tap);
+}

@@ -8,6 +8,8 @@
 #define BROME_LAUNCH_GATEWAY_H
 
 #include "base/err.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 enum gateway_socket { GATEWAY_TCP, GATEWAY_UDP, GATEWAY_RAW4, GATEWAY_RAW6, GATEWAY_ICMP4, GATEWAY_ICMP6, GATEWAY_SOCKET_COUNT };
 extern const char *const gateway_socket_names[GATEWAY_SOCKET_COUNT];
@@ -26,16 +28,20 @@ enum {
 #define GATEWAY_GUEST_MAC "02:62:72:6f:00:02"
 
 struct gateway {
+        bool machine;     /* the link is a tap, and the guest's namespace has none: QEMU has no network */
+        int tap;          /* of a machine: QEMU's end; -1 */
         int guest_netns;  /* the guest's namespace, for its first process */
         int guest_rtnl;   /* route socket opened in it */
         int sockets[GATEWAY_SOCKET_COUNT]; /* to be passed on, then closed here */
 };
 
+extern const uint8_t gateway_mac[6], gateway_guest_mac[6];
+
 /* A network namespace for the guest, then a second one, the gateway, in which this process is from then on; link, addresses, routes, rules (closed)
  * and the sockets. */
-int gateway_make(struct gateway *g, struct err *err) __attribute__((warn_unused_result));
+int gateway_make(struct gateway *g, bool machine, struct err *err) __attribute__((warn_unused_result));
 void gateway_close_sockets(struct gateway *g);
-/* The guest's first process is in its namespace. */
+/* The guest's first process is in its namespace, and has the tap. */
 void gateway_close_guest(struct gateway *g);
 
 #endif

@@ -109,7 +109,7 @@ static int add(scmp_filter_ctx ctx, const struct denied *rows, size_t count, str
         return 0;
 }
 
-static int load_table(bool nested, struct err *err)
+static int load_table(enum guestseal_kind kind, struct err *err)
 {
         scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
         int rc;
@@ -124,7 +124,7 @@ static int load_table(bool nested, struct err *err)
                 err_sys(err, -rc, "the guest's filter");
         if (rc == 0)
                 rc = add(ctx, denied, COUNT(denied), err);
-        if (rc == 0 && !nested)
+        if (rc == 0 && kind != GUESTSEAL_NESTED)
                 rc = add(ctx, denied_nesting, COUNT(denied_nesting), err);
         if (rc == 0 && (rc = seccomp_load(ctx)) < 0)
                 err_sys(err, -rc, "the guest's filter");
@@ -204,16 +204,16 @@ static int load_ranges(struct err *err)
         return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? err_sys(err, errno, "the guest's filter") : 0;
 }
 
-static int drop_caps(bool nested, struct err *err)
+static int drop_caps(enum guestseal_kind kind, struct err *err)
 {
         struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
         struct __user_cap_data_struct data[2] = { 0 };
         uint64_t kept = 0;
 
-        for (size_t i = 0; i < COUNT(kept_caps); i++)
+        for (size_t i = 0; kind != GUESTSEAL_MACHINE && i < COUNT(kept_caps); i++)
                 kept |= 1ull << kept_caps[i].cap;
         /* Mapping one's root into a namespace inside asks for it (Linux 5.12). */
-        if (nested)
+        if (kind == GUESTSEAL_NESTED)
                 kept |= 1ull << CAP_SETFCAP;
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
                 return err_sys(err, errno, "ambient capabilities");
@@ -229,14 +229,14 @@ static int drop_caps(bool nested, struct err *err)
         return syscall(SYS_capset, &head, data) < 0 ? err_sys(err, errno, "capabilities") : 0;
 }
 
-int guestseal(bool nested, struct err *err)
+int guestseal(enum guestseal_kind kind, struct err *err)
 {
         /* A keyring of its own: the session's of whoever started us is not the guest's to possess. */
         if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
                 return err_sys(err, errno, "cannot make a session keyring");
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return err_sys(err, errno, "no new privileges");
-        if (drop_caps(nested, err) < 0 || load_ranges(err) < 0)
+        if (drop_caps(kind, err) < 0 || load_ranges(err) < 0)
                 return -1;
-        return load_table(nested, err);
+        return load_table(kind, err);
 }

@@ -4,9 +4,13 @@
 #define BROME_LAUNCH_GUESTSEAL_H
 
 #include "base/err.h"
-#include <stdbool.h>
+enum guestseal_kind {
+        GUESTSEAL_PLAIN,
+        GUESTSEAL_NESTED,  /* namespaces and mounts inside stay possible */
+        GUESTSEAL_MACHINE, /* QEMU: no capability at all */
+};
 
-/* In the guest's process, in its user namespace as its root; exec follows. With `nested`, namespaces and mounts inside stay possible. */
-int guestseal(bool nested, struct err *err) __attribute__((warn_unused_result));
+/* In the guest's process, in its user namespace as its root; exec follows. */
+int guestseal(enum guestseal_kind kind, struct err *err) __attribute__((warn_unused_result));
 
 #endif

@@ -2,6 +2,7 @@
 #include "launch/layer.h"
 #include "base/esc.h"
 #include "base/fd.h"
+#include "launch/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -58,6 +60,39 @@ int layer_tmpfs(const struct ids *ids, const char *path, unsigned long flags, co
 
         snprintf(text, sizeof(text), "uid=%u,gid=%u,%s", ids->base, ids->base, options);
         return mount("brome", path, "tmpfs", MS_NOSUID | flags, text) < 0 ? err_sys(err, errno, "cannot mount a tmpfs at %s", esc_str(path)) : 0;
+}
+
+int layer_stage(const struct ids *ids, const char *path, const char *options, struct err *err)
+{
+        /* Nothing that is mounted here is seen by the host, nor the reverse. */
+        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+                return err_sys(err, errno, "cannot make the mounts private");
+        if (layer_tmpfs(ids, path, MS_NODEV, options, err) < 0)
+                return -1;
+        return chdir(path) < 0 ? err_sys(err, errno, "%s", path) : 0;
+}
+
+int layer_become_root(struct err *err)
+{
+        /* Both at one place: the old root comes to lie over the new one and is then taken away (pivot_root(2)). */
+        if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+                return err_sys(err, errno, "cannot enter the guest's root");
+        return 0;
+}
+
+int layer_device(const struct ids *ids, const struct layer_node *d, struct err *err)
+{
+        char host[32], path[32];
+
+        place(host, sizeof(host), "/dev/%s", d->name);
+        place(path, sizeof(path), "dev/%s", d->name);
+        if (ids->root && mknod(path, S_IFCHR | 0666, makedev(d->major, d->minor)) == 0) {
+                /* Owned by nobody whom the guest is: it can neither close nor give away what its programs rely on. */
+                if (chmod(path, 0666) == 0)
+                        return 0;
+                return err_sys(err, errno, "%s", path);
+        }
+        return layer_touch(path, err) < 0 ? -1 : layer_bind(host, path, LAYER_DEVICE, err);
 }
 
 int layer_clone(int fd, int map_userns, unsigned flags, struct err *err)

@@ -7,6 +7,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* The new root: everything private to this mount namespace, a tmpfs at the folder `path` (options as below), which becomes the working directory. */
+int layer_stage(const struct ids *ids, const char *path, const char *options, struct err *err) __attribute__((warn_unused_result));
+/* Enters it; the old root is gone. */
+int layer_become_root(struct err *err) __attribute__((warn_unused_result));
+
 /* A folder of the guest's: made when missing, owned by the guest's root. Not for paths in which a guest could have put a link. */
 int layer_mkdir(const struct ids *ids, const char *path, mode_t mode, struct err *err) __attribute__((warn_unused_result));
 /* The same for every folder on the way. */
@@ -23,6 +28,13 @@ int layer_overlay(const struct ids *ids, int top_fd, int lower_fd, int map_usern
         __attribute__((warn_unused_result));
 /* Can the kernel show this folder in an overlay under other owners? Linux 5.19, and the file system has a say. */
 bool layer_can_map(int fd, int map_userns);
+
+struct layer_node {
+        const char *name; /* in /dev */
+        unsigned major, minor;
+};
+/* dev/NAME: a node of its own where we may make one, else the host's. Everybody may open it. */
+int layer_device(const struct ids *ids, const struct layer_node *d, struct err *err) __attribute__((warn_unused_result));
 
 enum { LAYER_READ_ONLY = 1, LAYER_DEVICE = 2, LAYER_RECURSIVE = 4 };
 /* A detached copy of the mount at fd (O_PATH): nosuid, nodev unless LAYER_DEVICE. map_userns as above, -1: none. The descriptor, or -1. */

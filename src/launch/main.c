@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/seal.h"
 #include "launch/etc.h"
+#include "launch/machine.h"
 #include "launch/place.h"
 #include "launch/rootfs.h"
 #include "launch/session.h"
@@ -82,7 +83,7 @@ static int make_gateway(struct session *s, struct err *err)
         json_t *names = json_array();
 
         session_progress(s, "making the gateway");
-        if (gateway_make(&s->gateway, err) < 0)
+        if (gateway_make(&s->gateway, s->plan.machine, err) < 0)
                 return -1;
         for (size_t i = 0; i < GATEWAY_SOCKET_COUNT; i++)
                 json_array_append_new(names, json_string(gateway_socket_names[i]));
@@ -93,34 +94,48 @@ static int make_gateway(struct session *s, struct err *err)
         return 0;
 }
 
-/* Folders of the workspace, shares, /etc: everything that the guest's first process will mount. */
-static int prepare(struct session *s, const struct rootfs *fs, struct etc *etc, struct err *err)
+/* What the first process of namespaces will mount: folders of the workspace and an /etc. */
+static int prepare_namespace(struct session *s, struct child_job *job, struct err *err)
+{
+        static struct etc etc; /* its lock is held for life */
+        static struct rootfs fs;
+
+        fs = (struct rootfs){ .ids = &s->ids, .plan = &s->plan, .shares = &s->shares, .etc = &etc };
+        fs.without_opt = !s->ids.root && rootfs_holds_mounts("/opt");
+        if (fs.without_opt)
+                json_array_append_new(s->warnings, json_string("/opt is empty inside: something is mounted below it, and only root can lay a layer over that"));
+        job->enter = rootfs_enter;
+        job->root = &fs;
+        return etc_prepare(&etc, &s->plan, &s->ids, err) < 0 ? -1 : rootfs_prepare(&fs, err);
+}
+
+static int prepare(struct session *s, struct child_job *job, struct err *err)
 {
         session_progress(s, "preparing the file system");
-        if (shares_prepare(&s->shares, &s->plan, &s->ids, err) < 0 || etc_prepare(etc, &s->plan, &s->ids, err) < 0 || rootfs_prepare(fs, err) < 0)
+        if (shares_prepare(&s->shares, &s->plan, &s->ids, err) < 0 ||
+            (s->plan.machine ? machine_prepare(&s->machine, &s->gateway, job, err) : prepare_namespace(s, job, err)) < 0)
                 return -1;
         json_array_extend(s->warnings, s->shares.left_out);
         for (size_t i = 0; i < s->shares.count; i++)
                 if (s->shares.one[i].checked.warning[0])
                         json_array_append_new(s->warnings, json_string(s->shares.one[i].checked.warning));
-        if (fs->without_opt)
-                json_array_append_new(s->warnings, json_string("/opt is empty inside: something is mounted below it, and only root can lay a layer over that"));
         cgroup_open(&s->groups, &s->plan);
         return 0;
 }
 
 static int build(struct session *s, struct err *err)
 {
-        static struct etc etc; /* its lock is held for life */
-        struct rootfs fs = { .ids = &s->ids, .plan = &s->plan, .shares = &s->shares, .etc = &etc };
+        struct child_job job = { .plan = &s->plan, .ids = &s->ids, .groups = &s->groups };
 
-        if (identify(s, err) < 0)
+        if (s->plan.machine && machine_judge(&s->machine, &s->plan, &s->ids, &s->shares, s->warnings, err) < 0)
                 return -1;
-        fs.without_opt = !s->ids.root && rootfs_holds_mounts("/opt");
-        if (make_gateway(s, err) < 0 || prepare(s, &fs, &etc, err) < 0 ||
-            child_start(&s->child, &fs, &s->groups, s->gateway.guest_netns, err) < 0)
+        if (identify(s, err) < 0 || make_gateway(s, err) < 0 || prepare(s, &job, err) < 0)
+                return -1;
+        job.netns = s->gateway.guest_netns;
+        if (child_start(&s->child, &job, err) < 0)
                 return -1;
         gateway_close_guest(&s->gateway);
+        machine_started(&s->machine);
         return keeper_start(&s->keeper, &s->groups, s->child.pid, s->child.pidfd, s->ids.base, err);
 }
 
@@ -156,6 +171,7 @@ int main(void)
         int rc;
 
         log_init("brome-launch", NULL);
+        machine_init(&s.machine);
         /* A peer that is gone is an error to handle; the keeper inherits this, the guest's first process takes it back. */
         sigaction(SIGPIPE, &ignore, NULL);
         s.warnings = json_array();

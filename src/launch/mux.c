@@ -32,6 +32,7 @@ struct mux {
         int guest;
         struct mux_events events;
         struct buf in, out;
+        struct buf setup; /* payload of SETUP */
         bool hello, ready;
         uint32_t last;
         struct stream streams[PROTO_STREAMS];
@@ -48,10 +49,13 @@ struct mux *mux_new(int guest_fd, struct mux_events events)
         m->events = events;
         buf_init(&m->in, 0);
         buf_init(&m->out, MUX_GUEST_OUT_BYTES);
+        buf_init(&m->setup, 0);
         for (size_t i = 0; i < PROTO_STREAMS; i++)
                 m->streams[i].client = -1;
         return m;
 }
+
+int mux_setup(struct mux *m, struct slice payload) { return buf_add_slice(&m->setup, payload); }
 
 static void stream_free(struct stream *s)
 {
@@ -70,6 +74,7 @@ void mux_free(struct mux *m)
                         stream_free(&m->streams[i]);
         buf_fini(&m->in);
         buf_fini(&m->out);
+        buf_fini(&m->setup);
         free(m);
 }
 
@@ -283,6 +288,22 @@ static bool stream_frame(struct mux *m, struct stream *s, const struct proto_fra
         return true;
 }
 
+/* In as many pieces as it takes, one at least. */
+static bool write_setup(struct mux *m)
+{
+        struct slice rest = buf_slice(&m->setup);
+
+        for (;;) {
+                struct slice piece = slice_first(rest, PROTO_PAYLOAD_BYTES);
+
+                rest = slice_skip(rest, piece.n);
+                if (proto_write(&m->out, 0, PROTO_SETUP, rest.n ? 0 : PROTO_LAST_PIECE, piece) < 0)
+                        return false;
+                if (rest.n == 0)
+                        return true;
+        }
+}
+
 static bool guest_frame(struct mux *m, const struct proto_frame *f)
 {
         struct stream *s;
@@ -291,7 +312,7 @@ static bool guest_frame(struct mux *m, const struct proto_frame *f)
         if (f->stream == 0) {
                 if (f->type == PROTO_HELLO && !m->hello && proto_get_u32(f->payload, &version) == 0 && version == PROTO_VERSION) {
                         m->hello = true;
-                        return proto_write_u32(&m->out, 0, PROTO_HELLO, PROTO_VERSION) == 0 && proto_write(&m->out, 0, PROTO_SETUP, 0, SLICE_EMPTY) == 0;
+                        return proto_write_u32(&m->out, 0, PROTO_HELLO, PROTO_VERSION) == 0 && write_setup(m);
                 }
                 if (f->type != PROTO_READY || f->payload.n > PROTO_NOTES_BYTES || !m->hello || m->ready)
                         return false;

@@ -28,6 +28,8 @@ struct mux;
 
 /* Borrows the guest's channel (non-blocking). */
 struct mux *mux_new(int guest_fd, struct mux_events events);
+/* The payload of SETUP; without it, an empty one. Before the first turn. 0; -1: out of memory. */
+int mux_setup(struct mux *m, struct slice payload) __attribute__((warn_unused_result));
 void mux_free(struct mux *m);
 /* Starts a program; *client_fd (the caller's, to be passed on) is the other end of its stream. 0; -1 with a reason for the user. */
 int mux_exec(struct mux *m, long long id, const struct proto_exec *exec, int *client_fd, struct err *err) __attribute__((warn_unused_result));

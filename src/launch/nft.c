@@ -25,7 +25,7 @@ _Static_assert(GATEWAY_PORT == 50880, "the rules name the port");
  * somebody else, or cannot be made; IP options and extension headers, which any program may set on its socket, are refused.
  * gate: the switch, then TPROXY; each TPROXY rule falls through to a reject when nobody listens.
  * No connection tracking anywhere: no state table to fill. Local packets of `lo` are ours alone. */
-static const char rules[] =
+static const char rules[] = /* a format: what `neighbours` says below */
         "table inet " TABLE " {\n"
         "  set " SET " {\n"
         "    type ifname\n"
@@ -39,7 +39,7 @@ static const char rules[] =
         "    exthdr frag exists drop\n"
         "    ip option lsrr exists drop\n"
         "    ip option ssrr exists drop\n"
-        "    ip6 saddr fe80::/64 ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n"
+        "%s"
         "    ip saddr " GATEWAY_GUEST_V4 " ip hdrlength 5 accept\n"
         "    ip saddr " GATEWAY_GUEST_V4 " goto refuse\n"
         "    ip6 saddr != " GATEWAY_GUEST_V6 " drop\n"
@@ -83,16 +83,23 @@ static const char rules[] =
         "  }\n"
         "}\n";
 
-int nft_load(struct err *err)
+/* Neighbours are fixed on both ends. The kernel of a namespace guest, which is ours, checks on them all the same. SECURITY: a machine's kernel is the guest's,
+ * and each solicitation from yet another address would be an entry in a table that all namespaces of the host have in common: none gets in. */
+static const char neighbours[] = "    ip6 saddr fe80::/64 ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n";
+static const char no_neighbours[] = "    icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, nd-router-advert, nd-redirect } drop\n";
+
+int nft_load(bool machine, struct err *err)
 {
+        char text[sizeof(rules) + sizeof(neighbours) + sizeof(no_neighbours)];
         struct nft_ctx *ctx = nft_ctx_new(NFT_CTX_DEFAULT);
         const char *why;
         int rc = -1;
 
         if (!ctx)
                 return err_set(err, "nftables: out of memory");
+        snprintf(text, sizeof(text), rules, machine ? no_neighbours : neighbours);
         if (nft_ctx_buffer_error(ctx) == 0 && nft_ctx_buffer_output(ctx) == 0)
-                rc = nft_run_cmd_from_buffer(ctx, rules);
+                rc = nft_run_cmd_from_buffer(ctx, text);
         if (rc) {
                 why = nft_ctx_get_error_buffer(ctx);
                 err_set(err, "the kernel refuses the gateway's packet rules (it needs nf_tables, nft_tproxy, nft_reject_inet, nft_socket: sudo modprobe -a nft_tproxy "

@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include <stdbool.h>
 
-/* Loads the table, closed, into the current network namespace. */
-int nft_load(struct err *err) __attribute__((warn_unused_result));
+/* Loads the table, closed, into the current network namespace. machine: the other end of the link is a kernel of the guest's own. */
+int nft_load(bool machine, struct err *err) __attribute__((warn_unused_result));
 /* A netlink socket of this namespace for nft_switch. */
 int nft_open(void) __attribute__((warn_unused_result));
 /* Opens or closes the gate; the same state again is no error. 0, or -1 with errno. Blocks until the kernel has done it. */

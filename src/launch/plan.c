@@ -4,6 +4,7 @@
 #include "base/esc.h"
 #include "base/fd.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,37 @@ static int take_env(struct plan *plan, const struct chan_msg *msg, struct err *e
         return 0;
 }
 
+static long long usual_cpus(void)
+{
+        cpu_set_t set;
+        int n = sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : CPU_COUNT(&set);
+
+        return n < PLAN_MACHINE_CPUS ? 1 : PLAN_MACHINE_CPUS;
+}
+
+/* bromed that does not say a kind wants namespaces; a word that is none ends the launch, since the other kind could be the weaker one. */
+static int take_kind(struct plan *plan, const struct chan_msg *msg, struct err *err)
+{
+        const char *kind = json_object_get(msg->body, "isolation") ? chan_str(msg, "isolation", "") : "namespace";
+
+        plan->machine = strcmp(kind, "vm") == 0;
+        if (!plan->machine)
+                return strcmp(kind, "namespace") == 0 ? 0 : err_set(err, "plan: unknown isolation %s", esc_str(kind));
+        if (take_path(plan->image, msg, "image", err) < 0 || take_number(&plan->cpus, msg, "cpus", COMMAND_CPUS, err) < 0)
+                return -1;
+        if (plan->cpus == 0)
+                plan->cpus = usual_cpus();
+        if (plan->memory_bytes == 0)
+                plan->memory_bytes = PLAN_MACHINE_BYTES;
+        plan->processes = PLAN_MACHINE_THREADS;
+        return 0;
+}
+
+long long plan_group_bytes(const struct plan *plan)
+{
+        return plan->memory_bytes && plan->machine ? plan->memory_bytes + (COMMAND_OVERHEAD_MIB * (1LL << 20)) : plan->memory_bytes;
+}
+
 int plan_parse(struct plan *plan, struct chan_msg *msg, struct err *err)
 {
         *plan = (struct plan){ .ca_cert = -1 };
@@ -163,7 +195,7 @@ int plan_parse(struct plan *plan, struct chan_msg *msg, struct err *err)
             (json_object_get(msg->body, "cache") && take_path(plan->cache, msg, "cache", err) < 0) ||
             take_number(&plan->session, msg, "session", LLONG_MAX, err) < 0 || take_number(&plan->memory_bytes, msg, "memory_bytes", 1LL << 50, err) < 0 ||
             take_number(&plan->processes, msg, "processes", 1 << 22, err) < 0 || take_number(&plan->cpu_percent, msg, "cpu_percent", 1000 * 1000, err) < 0 ||
-            take_lists(plan, msg, err) < 0 || take_tools(plan, msg, err) < 0 || take_accounts(plan, msg, err) < 0 || take_env(plan, msg, err) < 0)
+            take_kind(plan, msg, err) < 0 || take_lists(plan, msg, err) < 0 || take_tools(plan, msg, err) < 0 || take_accounts(plan, msg, err) < 0 || take_env(plan, msg, err) < 0)
                 return -1;
         if (plan->processes == 0)
                 plan->processes = PLAN_PROCESSES;

@@ -7,6 +7,7 @@
 #include "base/chan.h"
 #include "base/err.h"
 #include "share/share.h"
+#include "vm/command.h"
 #include <limits.h>
 
 enum {
@@ -15,7 +16,11 @@ enum {
         PLAN_TOOLS = 16,      /* folders of installations: an agent needs one or two; bromed sends no more */
         PLAN_ACCOUNTS = LISTED_MAX,
         PLAN_PROCESSES = 4096, /* default: a fork bomb ends here, a parallel build does not */
+        PLAN_MACHINE_THREADS = 512, /* of QEMU: processors, file service (64 at most), disks; what runs in the machine does not count on the host */
+        PLAN_MACHINE_CPUS = 2, /* default, where the host has as many */
 };
+
+#define PLAN_MACHINE_BYTES (2LL << 30) /* default memory of a machine: a compiler and an agent beside it */
 
 struct plan_share {
         char path[PATH_MAX];
@@ -37,6 +42,9 @@ struct plan {
         char home[PATH_MAX];
         char cache[PATH_MAX]; /* shared by all workspaces; empty: none */
         bool nested;
+        bool machine;         /* the kind: a virtual machine, else namespaces */
+        char image[PATH_MAX]; /* of a machine: folder, or the link `current` */
+        long long cpus;       /* of a machine; never 0 there */
         long long memory_bytes, processes, cpu_percent; /* 0: no limit; processes never 0 here */
         struct plan_share shares[PLAN_SHARES];
         size_t share_count;
@@ -55,6 +63,8 @@ struct plan {
 /* Fills *plan from a `plan` message, taking the descriptor out of it. 0; -1 with the reason. plan_fini frees in both cases. */
 int plan_parse(struct plan *plan, struct chan_msg *msg, struct err *err) __attribute__((warn_unused_result));
 void plan_fini(struct plan *plan);
+/* What its control group may hold: of a machine more than its own memory. 0: no limit. */
+long long plan_group_bytes(const struct plan *plan);
 /* A variable name that a shell could have exported. */
 bool plan_env_name(const char *name);
 

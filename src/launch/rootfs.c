@@ -44,7 +44,7 @@ static const struct folder root_folders[] = {
         { "etc", 0755 }, { "var", 0755 }, { "root", 0700 }, { "tmp", 01777 }, { "run", 0755 }, { "dev", 0755 }, { "proc", 0555 },
         { "home", 0755 }, { "mnt", 0755 }, { "media", 0755 }, { "srv", 0755 },
 };
-static const struct { const char *name; unsigned major, minor; } devices[] = { /* Linux Documentation/admin-guide/devices.txt */
+static const struct layer_node devices[] = { /* Linux Documentation/admin-guide/devices.txt */
         { "null", 1, 3 }, { "zero", 1, 5 }, { "full", 1, 7 }, { "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 },
 };
 static const struct { const char *name, *target; } device_links[] = {
@@ -186,20 +186,6 @@ bool rootfs_holds_mounts(const char *folder)
         return found;
 }
 
-static int stage(const struct rootfs *r, struct err *err)
-{
-        char path[PATH_MAX];
-
-        /* Nothing that is mounted here is seen by the host, nor the reverse. */
-        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-                return err_sys(err, errno, "cannot make the mounts private");
-        state_path(path, r, "root");
-        /* Only folders and links live in it; the size bounds what the guest may leave there. */
-        if (layer_tmpfs(r->ids, path, MS_NODEV, "mode=755,size=64m,nr_inodes=65536", err) < 0)
-                return -1;
-        return chdir(path) < 0 ? err_sys(err, errno, "%s", path) : 0;
-}
-
 /* `top` may be NULL. */
 static int overlay_two(const struct rootfs *r, const char *top, const char *lower, int map_userns, const char *store_name, const char *path, struct err *err)
 {
@@ -286,21 +272,6 @@ static int own_folders(const struct rootfs *r, struct err *err)
 
 /* A node of the workspace's own, as root can make it: a lock or watch on the host's node would be seen by every other workspace. An ordinary
  * user may make none, nor may root in a container without CAP_MKNOD: these share the host's. */
-static int device(const struct rootfs *r, size_t i, struct err *err)
-{
-        char host[32], path[32];
-
-        place(host, sizeof(host), "/dev/%s", devices[i].name);
-        place(path, sizeof(path), "dev/%s", devices[i].name);
-        if (r->ids->root && mknod(path, S_IFCHR | 0666, makedev(devices[i].major, devices[i].minor)) == 0) {
-                /* Owned by nobody whom the guest is: it can neither close nor give away what its programs rely on. */
-                if (chmod(path, 0666) == 0)
-                        return 0;
-                return err_sys(err, errno, "%s", path);
-        }
-        return layer_touch(path, err) < 0 ? -1 : layer_bind(host, path, LAYER_DEVICE, err);
-}
-
 static int device_folder(const struct rootfs *r, struct err *err)
 {
         char path[32];
@@ -308,7 +279,7 @@ static int device_folder(const struct rootfs *r, struct err *err)
         if (layer_tmpfs(r->ids, "dev", MS_NOEXEC, "mode=755,size=64k,nr_inodes=64", err) < 0)
                 return -1;
         for (size_t i = 0; i < COUNT(devices); i++)
-                if (device(r, i, err) < 0)
+                if (layer_device(r->ids, &devices[i], err) < 0)
                         return -1;
         for (size_t i = 0; i < COUNT(device_links); i++) {
                 place(path, sizeof(path), "dev/%s", device_links[i].name);
@@ -322,20 +293,17 @@ static int device_folder(const struct rootfs *r, struct err *err)
         return layer_tmpfs(r->ids, "dev/shm", MS_NODEV, r->plan->memory_bytes ? "mode=1777,size=256m" : "mode=1777,size=10%", err);
 }
 
-static int become_root(struct err *err)
+int rootfs_enter(const void *arg, struct err *err)
 {
-        /* Both at one place: the old root comes to lie over the new one and is then taken away (pivot_root(2)). */
-        if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
-                return err_sys(err, errno, "cannot enter the guest's root");
-        return 0;
-}
+        const struct rootfs *r = arg;
+        char path[PATH_MAX];
 
-int rootfs_enter(const struct rootfs *r, struct err *err)
-{
         umask(022);
-        if (stage(r, err) < 0 || system_folders(r, err) < 0 || own_folders(r, err) < 0 || device_folder(r, err) < 0)
+        state_path(path, r, "root");
+        /* Only folders and links live in it; the size bounds what the guest may leave there. */
+        if (layer_stage(r->ids, path, "mode=755,size=64m,nr_inodes=65536", err) < 0 || system_folders(r, err) < 0 || own_folders(r, err) < 0 || device_folder(r, err) < 0)
                 return -1;
         if (shares_mount(r->shares, r->ids, r->plan, err) < 0 || procfs_mount(r->ids, err) < 0)
                 return -1;
-        return become_root(err);
+        return layer_become_root(err);
 }

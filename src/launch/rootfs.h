@@ -27,7 +27,7 @@ bool rootfs_holds_mounts(const char *folder);
 
 /* In the launcher, before the guest's process: the folders in the workspace's state that the layers need. */
 int rootfs_prepare(const struct rootfs *r, struct err *err) __attribute__((warn_unused_result));
-/* In the guest's process (own mount, pid namespaces): builds, enters and forgets the old root. */
-int rootfs_enter(const struct rootfs *r, struct err *err) __attribute__((warn_unused_result));
+/* In the guest's process (own mount, pid namespaces): builds, enters and forgets the old root. arg: struct rootfs. */
+int rootfs_enter(const void *arg, struct err *err) __attribute__((warn_unused_result));
 
 #endif

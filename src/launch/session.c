@@ -55,18 +55,21 @@ static void on_ended(void *arg, long long id, uint32_t status)
         say(s, json_pack("{s:s,s:I,s:i}", "op", "exec-end", "id", (json_int_t)id, "status", code), NULL, 0);
 }
 
+static int hello_ms(const struct session *s) { return s->plan.machine ? MACHINE_HELLO_MS : SESSION_HELLO_MS; }
+static int kill_ms(const struct session *s) { return s->plan.machine ? MACHINE_KILL_MS : SESSION_KILL_MS; }
+
 static int start_guest(struct session *s, struct err *err)
 {
         struct mux_events events = { s, on_ready, on_ended };
 
-        session_progress(s, "starting the workspace");
+        session_progress(s, !s->plan.machine ? "starting the workspace" : s->machine.root.kvm ? "starting the machine" : "starting the machine (emulated, without KVM)");
         if (child_built(&s->child, s->warnings, err) < 0 || child_go(&s->child, err) < 0)
                 return -1;
         s->mux = mux_new(s->child.channel, events);
-        if (!s->mux)
+        if (!s->mux || mux_setup(s->mux, buf_slice(&s->machine.setup)) < 0)
                 return err_set(err, "out of memory");
         s->started = true;
-        s->deadline_ms = clock_mono_ms() + SESSION_HELLO_MS;
+        s->deadline_ms = clock_mono_ms() + hello_ms(s);
         return 0;
 }
 
@@ -151,6 +154,7 @@ static int on_stop(struct session *s, const struct chan_msg *msg, struct err *er
         long long grace_ms = chan_int(msg, "grace_ms", 2000);
 
         (void)err;
+        s->asked = s->asked || !s->ends;
         if (grace_ms < 0 || grace_ms > SESSION_GRACE_MAX_MS)
                 grace_ms = SESSION_GRACE_MAX_MS;
         if (!s->ready || grace_ms == 0) {
@@ -160,7 +164,7 @@ static int on_stop(struct session *s, const struct chan_msg *msg, struct err *er
         if (s->frozen && keeper_do(&s->keeper, KEEPER_THAW) == 0)
                 s->frozen = false;
         mux_shutdown(s->mux, (uint32_t)grace_ms);
-        end_with(s, "stopped", grace_ms + SESSION_KILL_MS);
+        end_with(s, "stopped", grace_ms + kill_ms(s));
         return 0;
 }
 
@@ -216,6 +220,15 @@ static void drain(struct session *s)
         }
 }
 
+/* A machine that ended by itself may have said why on its console. */
+static void explain(struct session *s)
+{
+        if (!s->ends)
+                snprintf(s->why, sizeof(s->why), "the machine ended");
+        machine_ended(&s->machine, s->why, s->asked ? 0 : sizeof(s->why));
+        s->ends = true;
+}
+
 /* What it did to the shares, and the last message. */
 static int finish(struct session *s)
 {
@@ -225,6 +238,8 @@ static int finish(struct session *s)
                 ;
         s->child.pid = -1;
         drain(s);
+        if (s->plan.machine)
+                explain(s);
         end = shares_finish(&s->shares, &s->plan);
         say(s, json_pack("{s:s, s:s, s:o, s:I, s:o}", "op", "exit", "reason", s->ends ? s->why : "the workspace's first process ended",
                          "changed", end.changed ? end.changed : json_array(), "changed_more", (json_int_t)end.more,
@@ -239,14 +254,14 @@ static int too_late(struct session *s, struct err *err)
                 return err_set(err, "the inner door was not ready in time");
         if (!s->ready && !s->ends) {
                 kill_now(s, "the workspace did not answer");
-                return err_set(err, "brome-guest said nothing for %d s", SESSION_HELLO_MS / 1000);
+                return err_set(err, "brome-guest said nothing for %d s", hello_ms(s) / 1000);
         }
         if (s->why[0] == 0 || clock_mono_ms() - s->deadline_ms < SESSION_KILL_MS)
                 kill_now(s, "stopped");
         return 0;
 }
 
-enum { POLL_CONTROL, POLL_CHILD, POLL_KEEPER, POLL_FIXED };
+enum { POLL_CONTROL, POLL_CHILD, POLL_KEEPER, POLL_CONSOLE, POLL_FIXED };
 
 static int turn(struct session *s, struct err *err)
 {
@@ -258,6 +273,7 @@ static int turn(struct session *s, struct err *err)
         fds[POLL_CONTROL] = (struct pollfd){ .fd = s->control, .events = POLLIN };
         fds[POLL_CHILD] = (struct pollfd){ .fd = s->child.pidfd, .events = POLLIN };
         fds[POLL_KEEPER] = (struct pollfd){ .fd = s->keeper.channel, .events = POLLIN };
+        fds[POLL_CONSOLE] = (struct pollfd){ .fd = s->machine.console, .events = POLLIN };
         rc = poll(fds, POLL_FIXED + n, timeout(s));
         if (rc < 0 && errno != EINTR)
                 return err_sys(err, errno, "poll");
@@ -271,6 +287,8 @@ static int turn(struct session *s, struct err *err)
                 (void)cgroup_freeze(&s->groups, false);
                 return err_set(err, "the launcher's keeper died");
         }
+        if (fds[POLL_CONSOLE].revents)
+                machine_console(&s->machine);
         if (n && mux_turn(s->mux, fds + POLL_FIXED, n, &why) < 0) {
                 if (!s->ends && fds[POLL_CHILD].revents == 0) {
                         log_error("%s", why.text);

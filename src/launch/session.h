@@ -8,6 +8,7 @@
 #include "launch/gateway.h"
 #include "launch/ids.h"
 #include "launch/keeper.h"
+#include "launch/machine.h"
 #include "launch/mux.h"
 #include "launch/plan.h"
 #include "launch/shares.h"
@@ -30,12 +31,14 @@ struct session {
         struct gateway gateway;
         struct child child;
         struct keeper keeper;
+        struct machine machine; /* only when plan.machine */
         struct mux *mux;
         json_t *warnings;
         bool started;  /* brome-guest runs */
         bool ready;
         bool frozen;
         bool ends;     /* stop was asked for, or something broke */
+        bool asked;    /* stop was asked for */
         char why[256]; /* reason of `exit` */
         int64_t deadline_ms; /* READY, or the guest's end; 0: none */
 };

@@ -38,6 +38,8 @@ static int by_length(const void *a, const void *b)
 static void copy_path(char out[PATH_MAX], const struct plan *plan, int n, const char *tail) { place(out, PATH_MAX, "%s/copies/%d%s", plan->state, n, tail); }
 static void copy_inside(char out[PATH_MAX], int n, const char *tail) { place(out, PATH_MAX, "run/brome/%d%s", n, tail); }
 
+void shares_copy_path(char out[PATH_MAX], int n) { place(out, PATH_MAX, "/run/brome/%d", n); }
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
         (void)st, (void)type, (void)at;
@@ -227,10 +229,10 @@ static bool in_folder(const char *path, const char *folder)
         return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
 }
 
-/* The layers of the system have it already, or a share: what may be written there stays so. */
-static bool is_there(const struct shares *s, const char *path)
+/* The layers of the system have it already (a machine has a system of its own), or a share: what may be written there stays so. */
+static bool is_there(const struct shares *s, const struct plan *plan, const char *path)
 {
-        if (in_folder(path, "/usr"))
+        if (!plan->machine && in_folder(path, "/usr"))
                 return true;
         for (size_t i = 0; i < s->count; i++)
                 if (in_folder(path, s->one[i].checked.path))
@@ -286,7 +288,7 @@ static void judge_tool(struct shares *s, const struct plan_share *tool, const st
 
         for (size_t i = 0; i < plan->protect_count; i++)
                 protect[i] = plan->protect[i];
-        if (is_there(s, tool->path)) {
+        if (is_there(s, plan, tool->path)) {
                 add_tool_path(s, tool->path);
                 return;
         }

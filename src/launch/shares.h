@@ -54,6 +54,8 @@ int shares_judge(struct shares *s, const struct plan *plan, struct err *err) __a
 int shares_prepare(struct shares *s, const struct plan *plan, const struct ids *ids, struct err *err) __attribute__((warn_unused_result));
 /* In the guest's process, the new root being the working directory. */
 int shares_mount(const struct shares *s, const struct ids *ids, const struct plan *plan, struct err *err) __attribute__((warn_unused_result));
+/* Where private copy n lies in the guest: a folder, to which the link over the share's own file leads. */
+void shares_copy_path(char out[PATH_MAX], int n);
 struct shares_end {
         json_t *changed;  /* array of paths that the host may execute and that changed */
         json_t *kept_out; /* array of { path, count, keys } and { path, error }: git configurations that were not carried back as the workspace left them */

@@ -127,6 +127,13 @@ void config_print_workspace(const struct config *c, const struct config_workspac
         buf_addf(out, "workspace %.*s {\n", SLICE_FMT(w->name));
         if (w->isolation == ISOLATION_NAMESPACE)
                 buf_add_str(out, "        isolation namespace\n");
+        if (w->isolation == ISOLATION_VM)
+                buf_add_str(out, "        isolation vm\n");
+        if (w->image.n) {
+                buf_add_str(out, "        image ");
+                print_string(out, w->image);
+                buf_add_str(out, "\n");
+        }
         for (size_t i = 0; i < w->share_count; i++)
                 print_share(out, c, w, &w->shares[i]);
         print_limits_of(out, w);

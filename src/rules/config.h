@@ -22,7 +22,7 @@ struct config_loader {
         const char *agents; /* folder of the agent presets, NAME.conf each, read by `load` too; NULL: there are none */
 };
 
-enum isolation { ISOLATION_DEFAULT, ISOLATION_NAMESPACE };
+enum isolation { ISOLATION_DEFAULT, ISOLATION_NAMESPACE, ISOLATION_VM }; /* the default is the namespace */
 enum share_mode { SHARE_READ_WRITE, SHARE_READ_ONLY, SHARE_OVERLAY };
 enum dns_mode { DNS_SYNTHETIC, DNS_REAL };
 
@@ -53,6 +53,7 @@ struct config_workspace {
         struct slice file; /* file that defines it */
         struct slice dir;  /* its folder, "." when none: base of relative paths */
         enum isolation isolation;
+        struct slice image; /* of a machine: an image's ID, or a folder as written; empty: the current one. NUL terminated */
         const struct config_share *shares;
         size_t share_count;
         const struct config_env *env;

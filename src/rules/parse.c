@@ -393,22 +393,6 @@ static void parser_skip_statement(struct parser *p, unsigned depth)
         }
 }
 
-bool parse_generic(struct parser *p)
-{
-        unsigned depth = p->depth;
-
-        while (!(p->depth == depth && parser_at_end(p))) {
-                if (p->tok.kind == TOK_EOF)
-                        return parser_expected(p, "`}`");
-                if (p->tok.kind == TOK_BAD)
-                        return false;
-                if (p->depth > depth + RULES_BLOCK_DEPTH)
-                        return parser_fail(p, p->tok.at, "braces are nested too deeply");
-                parser_next(p);
-        }
-        return true;
-}
-
 static bool parse_macro_definition(struct parser *p)
 {
         struct token name = p->tok;

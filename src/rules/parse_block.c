@@ -60,18 +60,11 @@ bool take_value(struct parser *p, const struct keyword_table *t, int *out)
         return k->instead ? parser_not_yet(p, at, k) : true;
 }
 
-static bool parse_later(struct parser *p, void *obj, const struct keyword *k)
-{
-        (void)obj;
-        (void)k;
-        return parse_generic(p);
-}
-
 /* ---- workspace ------------------------------------------------------------------------------------------------------------------- */
 
 static const struct keyword rows_isolation[] = {
         { "namespace", "", "Linux namespaces on this kernel", NULL, ISOLATION_NAMESPACE, NULL },
-        { "vm", "", "a virtual machine", "use namespace", 0, NULL },
+        { "vm", "", "a virtual machine with a kernel of its own", NULL, ISOLATION_VM, NULL },
 };
 const struct keyword_table keywords_isolation = KEYWORD_TABLE("isolation", "a kind of isolation", rows_isolation);
 static const struct keyword rows_dns[] = {
@@ -103,6 +96,7 @@ static const struct keyword rows_share[] = {
 const struct keyword_table keywords_share = KEYWORD_TABLE("share", "a share option", rows_share);
 
 static bool ws_isolation(struct parser *p, void *obj, const struct keyword *k);
+static bool ws_image(struct parser *p, void *obj, const struct keyword *k);
 static bool ws_share(struct parser *p, void *obj, const struct keyword *k);
 static bool ws_memory(struct parser *p, void *obj, const struct keyword *k);
 static bool ws_processes(struct parser *p, void *obj, const struct keyword *k);
@@ -113,7 +107,7 @@ static bool ws_trace(struct parser *p, void *obj, const struct keyword *k);
 static bool ws_detect(struct parser *p, void *obj, const struct keyword *k);
 
 static const struct keyword rows_workspace[] = {
-        { "isolation", "namespace", "how the workspace is kept apart", NULL, 0, ws_isolation },
+        { "isolation", "namespace|vm", "how the workspace is kept apart", NULL, 0, ws_isolation },
         { "share", "\"PATH\" [read-only|overlay] [sockets ok]", "a folder of the host inside the workspace; nothing is shared by itself", NULL, 0, ws_share },
         { "memory", "SIZE", "memory limit", NULL, 0, ws_memory },
         { "processes", "N", "limit of processes and threads", NULL, 0, ws_processes },
@@ -128,7 +122,7 @@ static const struct keyword rows_workspace[] = {
         { "credential", "{ NAME, … }", "credentials that are bound: the workspace has their placeholders", NULL, 0, ws_credential },
         { "model", "{ HOST, … }", "hosts of the agent's model: a placeholder in what it tells them is overwritten", NULL, 0, ws_model },
         { "tool", "\"PROGRAM\"", "a program of the host whose installation the guest may read", NULL, 0, ws_tool },
-        { "image", "\"FILE\"", "base image", "the host's /usr is used", 0, parse_later },
+        { "image", "\"ID|FOLDER\"", "image that a machine's disks are made from; the current one of `brome image build` when absent", NULL, 0, ws_image },
 };
 const struct keyword_table keywords_workspace = KEYWORD_TABLE("workspace", "a statement of a workspace", rows_workspace);
 
@@ -141,6 +135,14 @@ static bool ws_isolation(struct parser *p, void *obj, const struct keyword *k)
                 return false;
         b->ws->w.isolation = (enum isolation)v;
         return true;
+}
+
+static bool ws_image(struct parser *p, void *obj, const struct keyword *k)
+{
+        struct block *b = obj;
+
+        b->image_at = p->tok.at;
+        return once(p, &b->seen, &keywords_workspace, k) && take_path(p, &b->ws->w.image, "the image's ID or its folder, in quotes");
 }
 
 static bool share_option(struct parser *p, struct config_share *s, bool *mode_given)
@@ -341,6 +343,17 @@ static struct workspace_entry *workspace_slot(struct parser *p, struct slice nam
         return parser_push(p, &prog->workspaces, &prog->workspace_count, &prog->workspace_cap, sizeof(struct workspace_entry), RULES_WORKSPACES_MAX, "workspaces");
 }
 
+/* What only a complete block can be asked. */
+static bool machine_ok(struct parser *p, const struct block *b, uint32_t at)
+{
+        enum { MACHINE_MIN_BYTES = 256 << 20 }; /* its kernel and the unpacked initrd want a part of it */
+        const struct config_workspace *w = &b->ws->w;
+
+        if (w->isolation != ISOLATION_VM)
+                return w->image.n == 0 || parser_fail(p, b->image_at, "an image is for a machine: `isolation vm`");
+        return w->memory_bytes == 0 || w->memory_bytes >= MACHINE_MIN_BYTES || parser_fail(p, at, "a machine with less than 256M does not start");
+}
+
 static bool top_workspace(struct parser *p, void *obj, const struct keyword *k)
 {
         struct workspace_entry *ws;
@@ -362,7 +375,7 @@ static bool top_workspace(struct parser *p, void *obj, const struct keyword *k)
         ws->w = (struct config_workspace){ .name = name, .file = slice_str(s->name), .dir = s->dir, .trace_activity = true };
         ws->w.agent_kind = ACCOUNT_KIND_COUNT;
         b.ws = ws;
-        return parse_statements(p, &keywords_workspace, &b, true) && (!b.agent.n || agent_merge(p, &b));
+        return parse_statements(p, &keywords_workspace, &b, true) && machine_ok(p, &b, at) && (!b.agent.n || agent_merge(p, &b));
 }
 
 /* ---- host ------------------------------------------------------------------------------------------------------------------------ */

@@ -155,7 +155,6 @@ bool parser_not_yet(struct parser *p, uint32_t at, const struct keyword *k);
 bool parse_statements(struct parser *p, const struct keyword_table *t, void *obj, bool braces);
 /* Grows an arena array by one and returns the new element, NULL after "out of memory" or when `max` is reached ("too many …"). */
 void *parser_push(struct parser *p, void *array, size_t *count, size_t *cap, size_t size, size_t max, const char *what);
-bool parse_generic(struct parser *p);        /* words, strings, lists and blocks to the end of the statement */
 bool parse_size(struct slice word, uint64_t *out);
 bool parse_number(struct slice word, uint64_t max, uint64_t *out);
 bool name_ok(struct slice name, bool identifier);
@@ -178,7 +177,7 @@ struct block {
         uint32_t seen; /* bit n: row n of its table was given */
         size_t share_cap, env_cap, model_cap, tool_cap;
         struct slice agent; /* `agent NAME`: merged when the block is complete */
-        uint32_t agent_at;
+        uint32_t agent_at, image_at;
 };
 bool once(struct parser *p, uint32_t *seen, const struct keyword_table *t, const struct keyword *k); /* a single-valued statement */
 bool keep_text(struct parser *p, struct slice *out, struct slice text);

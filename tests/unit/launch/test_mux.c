@@ -186,6 +186,47 @@ static void test_client_leaves(void **state)
 }
 
 /* What only the host may say, what nobody asked for, more than the window: the guest is broken. */
+/* What a machine has to set up goes in pieces; the last says so, and a namespace gets one empty piece. */
+static void test_setup(void **state)
+{
+        static uint8_t payload[3 * PROTO_PAYLOAD_BYTES + 5];
+        const size_t lengths[] = { 0, 1, PROTO_PAYLOAD_BYTES, PROTO_PAYLOAD_BYTES + 1, sizeof(payload) };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(payload); i++)
+                payload[i] = (uint8_t)(i * 7);
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+                struct world *w = start();
+                struct proto_frame f;
+                struct buf joined;
+                size_t used;
+                bool last = false;
+
+                buf_init(&joined, 0);
+                assert_int_equal(mux_setup(w->m, slice_of(payload, lengths[i])), 0);
+                say_u32(w, 0, PROTO_HELLO, PROTO_VERSION);
+                assert_int_equal(spin(w), 0);
+                assert_int_equal(proto_read(buf_slice(&w->sent), &f, &used), 1);
+                assert_int_equal(f.type, PROTO_HELLO);
+                buf_consume(&w->sent, used);
+                while (!last) {
+                        assert_int_equal(proto_read(buf_slice(&w->sent), &f, &used), 1);
+                        assert_int_equal(f.type, PROTO_SETUP);
+                        assert_int_equal(f.stream, 0);
+                        last = f.flags == PROTO_LAST_PIECE;
+                        assert_int_equal(buf_add_slice(&joined, f.payload), 0);
+                        buf_consume(&w->sent, used);
+                }
+                assert_int_equal(buf_len(&w->sent), 0);
+                assert_int_equal(buf_len(&joined), lengths[i]);
+                if (lengths[i])
+                        assert_memory_equal(buf_slice(&joined).p, payload, lengths[i]);
+                assert_int_equal(w->readies, 0);
+                buf_fini(&joined);
+                end(w);
+        }
+}
+
 static void test_hostile_guest(void **state)
 {
         static const enum proto_type foreign[] = { PROTO_HELLO, PROTO_SETUP, PROTO_READY, PROTO_EXEC, PROTO_STDIN, PROTO_RESIZE, PROTO_SIGNAL, PROTO_CLOSE, PROTO_SHUTDOWN, PROTO_CLOCK };
@@ -323,7 +364,7 @@ static void test_full(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_one_exec), cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_hostile_guest), cmocka_unit_test(test_hostile_client), cmocka_unit_test(test_guest_gives_up),
+                cmocka_unit_test(test_one_exec), cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_setup), cmocka_unit_test(test_hostile_guest), cmocka_unit_test(test_hostile_client), cmocka_unit_test(test_guest_gives_up),
                 cmocka_unit_test(test_input_window), cmocka_unit_test(test_full),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,6 +61,50 @@ static void test_plan(void **state)
                         fail_msg("accepted: %s", bad[i][1]);
 }
 
+/* The kind decides what holds the guest: a word that is none is no namespace. */
+static void test_kind(void **state)
+{
+        static const char *const bad[] = {
+                "'isolation':'vmx',", "'isolation':'',", "'isolation':7,", "'isolation':null,", "'isolation':'vm',", "'isolation':'vm','image':'images/x',",
+                "'isolation':'vm','image':'/images/../x',", "'isolation':'vm','image':'/images/x','cpus':-1,", "'isolation':'vm','image':'/images/x','cpus':65,",
+                "'isolation':'vm','image':7,",
+        };
+        static const char *const fine[] = { "'isolation':'namespace',", "'isolation':'vm','image':'/images/x',", "'isolation':'vm','image':'/images/x','cpus':64," };
+        char to[256];
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                snprintf(to, sizeof(to), "%s'nested':false", bad[i]);
+                if (parse("'nested':false", to) != -1)
+                        fail_msg("%s passes", bad[i]);
+        }
+        for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++) {
+                snprintf(to, sizeof(to), "%s'nested':false", fine[i]);
+                if (parse("'nested':false", to) != 0)
+                        fail_msg("%s does not pass", fine[i]);
+        }
+}
+
+static void test_machine(void **state)
+{
+        static const char text[] = "{\"op\":\"plan\",\"workspace\":\"a\",\"hostname\":\"a\",\"state\":\"/s\",\"home\":\"/s/h\",\"isolation\":\"vm\","
+                                   "\"image\":\"/i/current\",\"processes\":7}";
+        struct chan_msg msg = { .body = json_loads(text, 0, NULL) };
+        static struct plan plan;
+        struct err err;
+
+        (void)state;
+        assert_int_equal(plan_parse(&plan, &msg, &err), 0);
+        chan_msg_fini(&msg);
+        assert_true(plan.machine);
+        assert_string_equal(plan.image, "/i/current");
+        assert_true(plan.cpus == 1 || plan.cpus == 2);
+        assert_int_equal(plan.memory_bytes, 2LL << 30);
+        assert_int_equal(plan_group_bytes(&plan), (2LL << 30) + (768LL << 20)); /* QEMU itself needs some */
+        assert_int_equal(plan.processes, PLAN_MACHINE_THREADS); /* of QEMU; the guest's are its kernel's to count */
+        plan_fini(&plan);
+}
+
 static void test_environment(void **state)
 {
         struct plan plan = { .ca_cert = 0, .env = json_pack("{s:s,s:s}", "NODE_ENV", "development", "LANG", "de_DE.UTF-8") };
@@ -118,7 +162,7 @@ static void test_empty_javastore(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_plan), cmocka_unit_test(test_environment), cmocka_unit_test(test_placeholders), cmocka_unit_test(test_empty_javastore) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_plan), cmocka_unit_test(test_kind), cmocka_unit_test(test_machine), cmocka_unit_test(test_environment), cmocka_unit_test(test_placeholders), cmocka_unit_test(test_empty_javastore) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
