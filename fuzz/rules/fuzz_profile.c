@@ -1,5 +1,5 @@
-/* Profiles on any bytes. The first byte chooses: a request against the regular expressions, fields (never more than a reader's), or a git body, which is read the same
- * however it is cut and holds nothing but what a reader sends. */
+/* Profiles on any bytes. The first byte chooses: a request against the regular expressions, fields (never more than a reader's), a git body, which is written anew
+ * the same however it is cut and holds nothing but what a reader sends, or the answer to one. */
 #include <stdlib.h>
 
 #include "naive.h"
@@ -55,32 +55,85 @@ static void fuzz_fields(struct slice in)
         }
 }
 
-static bool reads(struct slice in, size_t cut)
+static bool reads(struct slice in, size_t cut, git_named_fn *named, struct buf *out)
 {
         struct git_body g;
 
-        git_body_begin(&g);
+        git_body_begin(&g, named, NULL);
         for (size_t i = 0; i < in.n; i += cut)
-                if (!git_body_feed(&g, slice_first(slice_skip(in, i), cut)))
+                if (!git_body_feed(&g, slice_first(slice_skip(in, i), cut), out))
                         return false;
         return git_body_end(&g);
 }
 
+static enum git_named name_none(void *ctx, enum git_use use, struct slice id)
+{
+        (void)ctx;
+        (void)use;
+        (void)id;
+        return GIT_UNNAMED;
+}
+
+/* What goes on is the same for every cut, is read as itself, and has nothing of the guest's but ids, numbers and words of the protocol. */
 static void fuzz_body(struct slice in)
 {
-        bool whole = reads(in, in.n ? in.n : 1);
+        static const size_t cuts[] = { 1, 3, 7 };
+        struct buf out, other;
+        bool whole;
 
-        must(reads(in, 1) == whole && reads(in, 3) == whole && reads(in, 7) == whole);
-        must(!whole || (in.n >= 4 && memcmp(in.p + in.n - 4, "0000", 4) == 0));
-        for (size_t i = 0; whole && i < in.n; i++)
-                must(in.p[i] == '\n' || (in.p[i] >= ' ' && in.p[i] < 0x7f));
+        buf_init(&out, 0);
+        buf_init(&other, 0);
+        whole = reads(in, in.n ? in.n : 1, NULL, &out);
+        for (size_t i = 0; i < 3; i++) {
+                buf_clear(&other);
+                must(reads(in, cuts[i], NULL, &other) == whole && slice_eq(buf_slice(&out), buf_slice(&other)));
+        }
+        buf_clear(&other);
+        must(!whole || (reads(buf_slice(&out), 5, NULL, &other) && slice_eq(buf_slice(&out), buf_slice(&other))));
+        must(!whole || slice_ends(buf_slice(&out), SLICE_LIT("0000")));
+        must(!memmem(buf_slice(&out).p, buf_len(&out), "session", 7));
+        /* With nothing named no id goes on. */
+        buf_clear(&other);
+        (void)!reads(in, 2, name_none, &other);
+        for (size_t i = 0, run = 0; i < buf_len(&other); i++) {
+                uint8_t c = buf_slice(&other).p[i];
+                run = (c >= '1' && c <= '9') || (c >= 'a' && c <= 'f') ? run + 1 : 0;
+                must(run < 24);
+        }
+        buf_fini(&out);
+        buf_fini(&other);
+}
+
+static void note(void *ctx, struct slice id)
+{
+        must(id.n == 40 || id.n == 64);
+        must(buf_add_slice(ctx, id) == 0);
+}
+
+static void fuzz_answer(struct slice in)
+{
+        static const size_t cuts[] = { 4096, 1, 5 };
+        struct buf got[3];
+
+        for (size_t k = 0; k < 3; k++) {
+                struct git_answer a;
+                buf_init(&got[k], 0);
+                git_answer_begin(&a, note, &got[k]);
+                for (size_t i = 0; i < in.n; i += cuts[k])
+                        git_answer_feed(&a, slice_first(slice_skip(in, i), cuts[k]));
+                must(slice_eq(buf_slice(&got[0]), buf_slice(&got[k])));
+        }
+        for (size_t i = 0; i < buf_len(&got[0]); i += 40) /* it stands in the answer */
+                must(buf_len(&got[0]) - i < 40 || memmem(in.p, in.n, buf_slice(&got[0]).p + i, 16));
+        for (size_t k = 0; k < 3; k++)
+                buf_fini(&got[k]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-        static void (*const entrances[])(struct slice) = { fuzz_request, fuzz_fields, fuzz_body };
+        static void (*const entrances[])(struct slice) = { fuzz_request, fuzz_fields, fuzz_body, fuzz_answer };
 
         if (n)
-                entrances[data[0] % 3](slice_of(data + 1, n - 1));
+                entrances[data[0] % 4](slice_of(data + 1, n - 1));
         return 0;
 }

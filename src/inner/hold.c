@@ -1,5 +1,5 @@
 /* The hold: see hold.h. SECURITY: nothing but give() moves a byte from here to the link, and it moves only what both readers, of the bytes and of what they decode
- * to, call clear. */
+ * to, call clear; of a git body only what was written anew from that. */
 #include "inner/hold.h"
 #include "base/clock.h"
 #include "inner/decode.h"
@@ -25,6 +25,7 @@ struct hold {
         struct guess guess;    /* of a body that does not say that it is coded */
         bool guesses;
         struct git_body *git;  /* NULL: no body of git's */
+        struct buf plain;      /* what goes on instead of what git read of it */
         struct headers *trailers;
         int64_t touched_ms; /* the last byte came */
 };
@@ -88,13 +89,14 @@ static int look(struct exchange *x, struct scan *scan, const struct stream_place
         return 0;
 }
 
+/* Clear text of a git body is written anew. */
 static int read_git(struct exchange *x, struct slice s)
 {
         struct git_body *g = x->hold->git;
 
-        if (!g || git_body_feed(g, s))
+        if (!g || git_body_feed(g, s, &x->hold->plain))
                 return 0;
-        return refuse(x, REASON_PROFILE, g->problem ? g->problem : "not what git fetch sends");
+        return refuse(x, x->hold->plain.failed ? REASON_LIMIT : REASON_PROFILE, g->problem ? g->problem : "not what git fetch sends");
 }
 
 /* Decoded text, a block at a time. */
@@ -105,13 +107,11 @@ static int got_text(void *ctx, struct slice s)
         struct stream_place place = place_of(x->hold);
         size_t clear;
 
-        if (read_git(x, s) < 0)
-                return -1;
         if (!x->door->tokens)
-                return 0;
+                return read_git(x, s);
         if (buf_add_slice(&dec->text, s) < 0)
                 return refuse(x, REASON_LIMIT, "the decoded body does not fit");
-        if (look(x, &dec->scan, &place, NULL, buf_slice(&dec->text), false, &clear) < 0)
+        if (look(x, &dec->scan, &place, NULL, buf_slice(&dec->text), false, &clear) < 0 || read_git(x, slice_first(buf_slice(&dec->text), clear)) < 0)
                 return -1;
         buf_consume(&dec->text, clear);
         scan_drop(&dec->scan, clear);
@@ -134,7 +134,7 @@ static int look_decoded(struct exchange *x, size_t *clear)
                 return refuse(x, REASON_CODING_UNKNOWN, decode_problem(dec));
         }
         h->read = buf_len(&h->bytes);
-        if (h->ended && look(x, &dec->scan, &place, NULL, buf_slice(&dec->text), true, &left) < 0)
+        if (h->ended && (look(x, &dec->scan, &place, NULL, buf_slice(&dec->text), true, &left) < 0 || read_git(x, buf_slice(&dec->text)) < 0))
                 return -1;
         left = h->ended ? buf_len(&h->bytes) : buf_len(&h->bytes) - (dec->pending < buf_len(&h->bytes) ? dec->pending : buf_len(&h->bytes));
         if (left < *clear)
@@ -180,8 +180,12 @@ static int look_at_all(struct exchange *x, size_t *clear)
                 return -1;
         if (h->decode)
                 return look_decoded(x, clear);
-        if (h->git && read_git(x, slice_skip(buf_slice(&h->bytes), h->read)) < 0)
-                return -1;
+        if (h->git) {
+                if (read_git(x, slice_skip(slice_first(buf_slice(&h->bytes), *clear), h->read)) < 0)
+                        return -1;
+                h->read = *clear > h->read ? *clear : h->read;
+                return 0;
+        }
         if (h->guesses && guess_on(x, clear) < 0)
                 return -1;
         h->read = buf_len(&h->bytes);
@@ -210,7 +214,11 @@ static void give(struct exchange *x, size_t n)
         h->read -= n < h->read ? n : h->read;
         scan_drop(&h->scan, n);
         x->door->hold_bytes -= n;
-        if (n && n == buf_len(&h->bytes) && !buf_len(&x->up)) { /* as a whole: not copied */
+        if (h->git) { /* as it was read, whatever it came as */
+                buf_consume(&h->bytes, n);
+                exchange_queue(x, buf_slice(&h->plain));
+                buf_clear(&h->plain);
+        } else if (n && n == buf_len(&h->bytes) && !buf_len(&x->up)) { /* as a whole: not copied */
                 struct buf all = h->bytes;
                 h->bytes = x->up;
                 x->up = all;
@@ -339,6 +347,7 @@ static struct hold *hold_new(struct exchange *x)
         h->x = x;
         h->touched_ms = clock_mono_ms();
         buf_init(&h->bytes, 0);
+        buf_init(&h->plain, GIT_PLAIN_BYTES);
         scan_begin(&h->scan, x->door->tokens);
         x->hold = h;
         return h;
@@ -398,6 +407,17 @@ static bool is_multipart(const struct request *r)
         return slice_iis(slice_first(type, 10), "multipart/");
 }
 
+/* It goes on decoded. */
+static void strike_coding(struct request *r)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < r->headers.n; i++)
+                if (!slice_is(r->headers.at[i].name, "content-encoding"))
+                        r->headers.at[n++] = r->headers.at[i];
+        r->headers.n = n;
+}
+
 static bool with_readers(struct hold *h, const enum coding *list, int n)
 {
         if (n && !(h->decode = decode_new(list, (size_t)n, h->x->door->tokens)))
@@ -408,7 +428,8 @@ static bool with_readers(struct hold *h, const enum coding *list, int n)
                 h->git = malloc(sizeof(*h->git));
                 if (!h->git)
                         return false;
-                git_body_begin(h->git);
+                git_body_begin(h->git, NULL, NULL);
+                strike_coding(h->x->req);
         }
         return true;
 }
@@ -467,7 +488,10 @@ void hold_stop(struct exchange *x)
         h->ended = true;
         x->door->hold_bytes -= buf_len(&h->bytes);
         buf_fini(&h->bytes);
+        buf_fini(&h->plain);
 }
+
+bool hold_rewrites(const struct exchange *x) { return x->hold && x->hold->git; }
 
 void hold_free(struct hold *h)
 {

@@ -6,7 +6,8 @@
  *   holding   no byte of the request has left; the leg got its room for what stands here, so that the guest goes on sending
  *   released  all of it, or its first HOLD_BYTES, is clear: the stream is open, and bytes go on as they are scanned
  *
- * Streams that are duplex by nature are released from the start. A coded body is scanned as it came and decoded; what goes on is what came.
+ * Streams that are duplex by nature are released from the start. A coded body is scanned as it came and decoded; what goes on is what came,
+ * but for a git body under its profile, which goes on as it was read.
  * So is one that looks packed and does not say so (guess.h). */
 #ifndef BROME_INNER_HOLD_H
 #define BROME_INNER_HOLD_H
@@ -18,6 +19,7 @@ enum reason hold_begin(struct exchange *x) __attribute__((warn_unused_result));
 /* Of a spliced flow. 0, or -1 without memory. */
 int hold_begin_stream(struct exchange *x) __attribute__((warn_unused_result));
 bool hold_keeps(const struct exchange *x);    /* the stream must not be opened yet */
+bool hold_rewrites(const struct exchange *x); /* the body goes on in another length than it came */
 bool hold_has_room(const struct exchange *x); /* only while hold_keeps */
 /* Takes bytes, or the end. -1: x was refused and has ended. */
 int hold_feed(struct exchange *x, struct slice s);

@@ -4,6 +4,7 @@
  * exchange_passed. SECURITY: `brome-*` fields of an answer are ours to read and never reach the guest. */
 #include "inner/link.h"
 #include "inner/accounts.h"
+#include "inner/hold.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -345,9 +346,12 @@ static int connect_fields(struct exchange *x, nghttp2_nv *nv, size_t *n)
 /* The canonical request's fields; SECURITY: what the guest called brome-* stays here. */
 static int request_fields(struct exchange *x, nghttp2_nv *nv, size_t cap, size_t *n)
 {
+        struct request r = *x->req;
         struct headers h;
 
-        if (request_to_h2(&x->arena, x->req, true, &h) != WIRE_OK || h.n > cap - OWN_FIELDS)
+        if (hold_rewrites(x) && r.body == BODY_LENGTH)
+                r.body = BODY_CHUNKED;
+        if (request_to_h2(&x->arena, &r, true, &h) != WIRE_OK || h.n > cap - OWN_FIELDS)
                 return -1;
         for (size_t i = 0; i < h.n; i++) {
                 if (!is_ours(h.at[i].name))

@@ -23,6 +23,7 @@ enum {
         RULES_METHODS_MAX = 32,        /* methods of one rule: more than HTTP has */
         RULES_METHOD_BYTES = 32,       /* one method token */
         RULES_QUERY_KEYS_MAX = 64,     /* query keys of one rule */
+        RULES_MISSES_MAX = 100000,     /* `misses N/h`: more says that nothing is bounded */
         RULES_PATH_BYTES = 1024,       /* one path pattern; also the number of states of its matcher */
         RULES_PATH_STARS = 32,         /* `*` and `**` in one pattern: bounds the matcher's work per byte of the path */
         RULES_SHARES_MAX = 64,         /* of one workspace */

@@ -69,6 +69,7 @@ static void verdict_rule(struct policy_verdict *v, const struct policy *p, const
         v->anonymous = r->anonymous;
         v->stream_ok = r->stream_ok;
         v->profile = r->profile;
+        v->misses = r->misses;
         v->via = r->via;
         if (r->via.found) {
                 const struct host_entry *h = find_host(p, r->via.name);
@@ -97,6 +98,7 @@ static void verdict_refuse(struct policy_verdict *v, int rule, bool log, enum re
         v->admits_private = false;
         v->ask = v->anonymous = v->stream_ok = false;
         v->profile = PROFILE_NONE;
+        v->misses = 0;
         v->via = (struct policy_via){ .found = false };
 }
 

@@ -32,6 +32,7 @@ static bool limit_stream(struct parser *p, void *obj, const struct keyword *k);
 static bool limit_as(struct parser *p, void *obj, const struct keyword *k);
 static bool limit_via(struct parser *p, void *obj, const struct keyword *k);
 static bool limit_generic(struct parser *p, void *obj, const struct keyword *k);
+static bool option_misses(struct parser *p, void *obj, const struct keyword *k);
 
 enum { L_READ_ONLY, L_QUERY, L_BODY, L_ANONYMOUS, L_STREAM, L_AS, L_VIA, L_UP };
 static const struct keyword rows_limit[] = {
@@ -40,7 +41,7 @@ static const struct keyword rows_limit[] = {
         [L_BODY] = { "body", "none | max SIZE", "no request body, or one up to SIZE", NULL, 0, limit_body },
         [L_ANONYMOUS] = { "anonymous", "", "a request that carries any account is refused", NULL, 0, limit_flag },
         [L_STREAM] = { "stream", "ok", "a body of unknown length passes as it is looked at, instead of being held first", NULL, 0, limit_stream },
-        [L_AS] = { "as", "npm | git", "exactly what a reader of that protocol asks for", NULL, 0, limit_as },
+        [L_AS] = { "as", "npm | git [misses N/h]", "exactly what a reader of that protocol asks for", NULL, 0, limit_as },
         [L_VIA] = { "via", "\"https://HOST[:PORT]/BASE/\"", "goes to that place instead", NULL, 0, limit_via },
         [L_UP] = { "up", "SIZE/UNIT", "bytes out per workspace and rule", "", 0, limit_generic },
 };
@@ -58,12 +59,12 @@ static const struct keyword rows_profile[] = {
 };
 const struct keyword_table keywords_profile = KEYWORD_TABLE("profile", "a profile", rows_profile);
 
-/* What may once stand behind a profile. */
+/* What may stand behind a profile, or once may. */
 static const struct keyword rows_profile_option[] = {
         { "push", "\"REF\" …", "pushes to these refs", "", 0, NULL },
         { "from", "{ HOST, … }", "further hosts", "allow them in a rule of their own", 0, NULL },
         { "names", "\"FILE\"", "only names of that lock file", "", 0, NULL },
-        { "misses", "N/UNIT", "how many names may not exist", "", 0, NULL },
+        { "misses", "N/h", "so many names an hour may not exist; 30 when it is not said", NULL, 0, option_misses },
 };
 
 /* ---- limits -------------------------------------------------------------------------------------------------------------------- */
@@ -106,6 +107,20 @@ static bool profile_path(struct parser *p, struct rule *r, uint32_t at)
         return true;
 }
 
+static bool option_misses(struct parser *p, void *obj, const struct keyword *k)
+{
+        struct rule *r = obj;
+        struct slice w = p->tok.text;
+        uint64_t n;
+
+        (void)k;
+        if (p->tok.kind != TOK_WORD || !slice_ends(w, SLICE_LIT("/h")) || !parse_number(slice_first(w, w.n - 2), RULES_MISSES_MAX, &n) || n == 0)
+                return parser_expected(p, "a number an hour, as in `misses 100/h`, up to 100000");
+        r->misses = (uint32_t)n;
+        parser_next(p);
+        return true;
+}
+
 static bool limit_as(struct parser *p, void *obj, const struct keyword *k)
 {
         struct rule *r = obj;
@@ -116,10 +131,18 @@ static bool limit_as(struct parser *p, void *obj, const struct keyword *k)
         if (!take_value(p, &keywords_profile, &v))
                 return false;
         r->profile = (enum policy_profile)v;
-        for (size_t i = 0; i < sizeof(rows_profile_option) / sizeof(rows_profile_option[0]); i++)
-                if (parser_is(p, rows_profile_option[i].word))
-                        return parser_not_yet(p, p->tok.at, &rows_profile_option[i]);
-        return profile_path(p, r, at);
+        if (!profile_path(p, r, at))
+                return false;
+        for (size_t i = 0; i < sizeof(rows_profile_option) / sizeof(rows_profile_option[0]); i++) {
+                const struct keyword *option = &rows_profile_option[i];
+                if (!parser_is(p, option->word))
+                        continue;
+                if (option->instead)
+                        return parser_not_yet(p, p->tok.at, option);
+                parser_next(p);
+                return option->parse(p, r, option);
+        }
+        return true;
 }
 
 /* "/" or more: as canonical as the paths that are put behind it. NULL when fine. */

@@ -74,6 +74,7 @@ struct policy_verdict {
         bool anonymous;          /* refused when it has an account field (account/check.h) */
         bool stream_ok;          /* a body of unknown length is passed on as it is scanned */
         enum policy_profile profile;
+        uint32_t misses;         /* what may be asked for an hour under the profile and not be there; 0: the rule does not say */
         struct policy_via via;
 };
 

@@ -163,6 +163,8 @@ static void print_limits(struct buf *out, const struct rule *r)
                 buf_add_str(out, " stream ok");
         if (r->profile != PROFILE_NONE)
                 buf_addf(out, " as %s", profile_name(r->profile));
+        if (r->misses)
+                buf_addf(out, " misses %u/h", r->misses);
         if (r->via.found)
                 print_via(out, &r->via);
 }

@@ -235,7 +235,7 @@ static int git_fields(struct fields *f, bool post, const struct asked *a, const 
                 *problem = "a request to git-upload-pack is sent as it is, or with gzip";
                 return -1;
         }
-        if (a->content_encoding.n)
+        if (a->content_encoding.n) /* for the inner door's decoder, which takes it off */
                 give(f, "content-encoding", SLICE_LIT("gzip"));
         return f->n;
 }
@@ -255,7 +255,8 @@ int profile_fields(enum policy_profile p, struct slice method, size_t count, str
                 return -1;
         }
         give(&f, "accept", p == PROFILE_NPM ? npm_accept(a.accept) : post ? SLICE_LIT("application/x-git-upload-pack-result") : SLICE_LIT("*/*"));
-        give(&f, "accept-encoding", contains(a.accept_encoding, "gzip") ? SLICE_LIT("gzip") : SLICE_LIT("identity"));
+        /* What git's server names is read by the outer door, as it comes; and packs are packed. */
+        give(&f, "accept-encoding", p == PROFILE_NPM && contains(a.accept_encoding, "gzip") ? SLICE_LIT("gzip") : SLICE_LIT("identity"));
         /* Servers look at the first word: git's smart protocol is for who calls itself git. */
         give(&f, "user-agent", p == PROFILE_NPM ? SLICE_LIT("npm/10 (brome)") : SLICE_LIT("git/2 (brome)"));
         if (account && a.authorization.n)

@@ -62,6 +62,7 @@ struct rule {
         bool anonymous;
         bool stream_ok;
         enum policy_profile profile;
+        uint32_t misses;       /* an hour; 0: not said */
         size_t profile_skip;   /* bytes of the path that stand before what the profile knows: a mirror's prefix */
         struct policy_via via; /* found: re-routed */
         uint32_t at; /* token, for messages */

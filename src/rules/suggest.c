@@ -138,6 +138,7 @@ static bool make_suggestion(struct suggestion *s, const struct policy_request_qu
         switch (width) {
         case WIDTH_PROFILE: /* the profile was kept to, something else was not */
                 s->rule.profile = profile ? governing->profile : PROFILE_NONE;
+                s->rule.misses = profile ? governing->misses : 0;
                 s->rule.path = profile ? governing->path : SLICE_EMPTY;
                 return profile;
         case WIDTH_PATH:

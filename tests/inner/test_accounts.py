@@ -903,13 +903,24 @@ def pkt(line):
 @test
 def profiles(r, c):
     good = pkt(b"command=fetch") + pkt(b"agent=git/2.39.5") + pkt(b"object-format=sha1") + b"0001" + pkt(b"want " + b"a" * 40 + b"\n") + pkt(b"done\n") + b"0000"
+    sent = pkt(b"command=fetch") + pkt(b"agent=git/2") + pkt(b"object-format=sha1") + b"0001" + pkt(b"want " + b"a" * 40 + b"\n") + pkt(b"done\n") + b"0000"
     bad = good[:-4] + pkt(b"secret text") + b"0000"
     head = ["-H", "Content-Type: application/x-git-upload-pack-request", "-H", "Git-Protocol: version=2", "-H", "X-Carry: out", "-A", "git/9 carry", "-H", "Accept: application/x-git-upload-pack-result"]
     for v in BOTH:
         for body, more in ((good, []), (gzip.compress(good), ["-H", "Content-Encoding: gzip"])):
+            r.forget()
             p = post(c, "https://git.example/acme/r.git/git-upload-pack", body, *head, *more, v=v)
             assert b" 200" in p.stdout and b"carry" not in p.stdout.lower(), p
-            assert body in r.came()
+            came = r.came()
+            assert sent in came and b"git/2.39" not in came and b"content-encoding" not in came and b"content-length" not in came, came
+        # Written anew: session ids, refs' names and packed bytes stay here.
+        mark = c.mark().encode()
+        asks = pkt(b"command=ls-refs\n") + pkt(b"agent=" + mark) + pkt(b"session-id=" + mark) + b"0001" + b"".join(pkt(b"ref-prefix " + f + mark) for f in (b"", b"refs/", b"refs/heads/", b"refs/tags/")) + b"0000"
+        for body, more in ((asks, []), (gzip.compress(asks), ["-H", "Content-Encoding: gzip"]), (gzip.compress(b"", 0) + gzip.compress(asks), ["-H", "Content-Encoding: gzip"])):
+            r.forget()
+            p = post(c, "https://git.example/acme/r.git/git-upload-pack", body, *head, *more, v=v)
+            came = r.came()
+            assert b" 200" in p.stdout and pkt(b"ref-prefix refs/heads/\n") + pkt(b"ref-prefix refs/tags/\n") + b"0000" in came and mark not in came, (p, came)
         for body, more in ((bad, []), (gzip.compress(bad), ["-H", "Content-Encoding: gzip"]), (good[:-4], []), (b"garbage", [])):
             mark = c.mark()
             p = post(c, "https://git.example/%s/r.git/git-upload-pack" % mark, body, *head, *more, v=v)

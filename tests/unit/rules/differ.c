@@ -130,7 +130,7 @@ static bool same(const struct policy_verdict *a, const struct policy_verdict *b)
 {
         return a->allow == b->allow && a->action == b->action && a->rule == b->rule && a->reason == b->reason && a->log == b->log &&
                a->admits_private == b->admits_private && (!a->allow || a->max_body == b->max_body) && a->ask == b->ask && a->anonymous == b->anonymous &&
-               a->stream_ok == b->stream_ok && a->profile == b->profile && a->via.found == b->via.found && a->via.port == b->via.port && slice_eq(a->via.name, b->via.name) &&
+               a->stream_ok == b->stream_ok && a->profile == b->profile && a->misses == b->misses && a->via.found == b->via.found && a->via.port == b->via.port && slice_eq(a->via.name, b->via.name) &&
                slice_eq(a->via.base, b->via.base);
 }
 

@@ -235,6 +235,7 @@ static void of_rule(struct policy_verdict *v, const struct policy *p, const stru
         v->anonymous = r->anonymous;
         v->stream_ok = r->stream_ok;
         v->profile = r->profile;
+        v->misses = r->misses;
         v->via = r->via;
         if (!r->via.found)
                 return;

@@ -236,7 +236,7 @@ static void test_fields(void **state)
                       "accept: application/json\naccept-encoding: identity\nuser-agent: npm/10 (brome)\nauthorization: Bearer x\n");
         expect_fields(PROFILE_NPM, "GET", true, FIELDS("accept", "text/secret", "accept-encoding", "secret"), "accept: */*\naccept-encoding: identity\nuser-agent: npm/10 (brome)\n");
         expect_fields(PROFILE_GIT, "GET", true, FIELDS("git-protocol", "version=2", "pragma", "no-cache", "accept-encoding", "deflate, gzip", "authorization", "Basic eA=="),
-                      "accept: */*\naccept-encoding: gzip\nuser-agent: git/2 (brome)\nauthorization: Basic eA==\ngit-protocol: version=2\n");
+                      "accept: */*\naccept-encoding: identity\nuser-agent: git/2 (brome)\nauthorization: Basic eA==\ngit-protocol: version=2\n");
         expect_fields(PROFILE_GIT, "POST", false,
                       FIELDS("git-protocol", "version=2", "content-type", "application/x-git-upload-pack-request", "content-encoding", "gzip", "accept", "application/x-git-upload-pack-result"),
                       "accept: application/x-git-upload-pack-result\naccept-encoding: identity\nuser-agent: git/2 (brome)\ngit-protocol: version=2\n"
@@ -265,19 +265,59 @@ static void packets(struct buf *out, const char *const *lines)
         }
 }
 
-static bool reads(struct slice body, size_t cut)
+static git_named_fn *asked; /* what the bodies below are read with */
+
+static bool reads_into(struct slice body, size_t cut, struct buf *out)
 {
         struct git_body g;
 
-        git_body_begin(&g);
+        git_body_begin(&g, asked, &g);
         for (size_t i = 0; i < body.n; i += cut)
-                if (!git_body_feed(&g, slice_first(slice_skip(body, i), cut))) {
+                if (!git_body_feed(&g, slice_first(slice_skip(body, i), cut), out)) {
                         assert_non_null(g.problem);
-                        assert_false(git_body_feed(&g, SLICE_LIT("0000")));
+                        assert_false(git_body_feed(&g, SLICE_LIT("0000"), out));
                         assert_false(git_body_end(&g));
                         return false;
                 }
         return git_body_end(&g);
+}
+
+static bool reads(struct slice body, size_t cut)
+{
+        struct buf out, again;
+        bool ok;
+
+        buf_init(&out, 0);
+        buf_init(&again, 0);
+        ok = reads_into(body, cut, &out);
+        if (ok && !asked) { /* what goes on is read as itself */
+                assert_true(reads_into(buf_slice(&out), 1, &again));
+                assert_true(slice_eq(buf_slice(&out), buf_slice(&again)));
+        }
+        buf_fini(&out);
+        buf_fini(&again);
+        return ok;
+}
+
+/* What goes on of it. */
+static void expect_sent(const char *const *lines, const char *const *want)
+{
+        struct buf in, out, expected;
+
+        buf_init(&in, 0);
+        buf_init(&out, 0);
+        buf_init(&expected, 0);
+        packets(&in, lines);
+        packets(&expected, want);
+        for (size_t cut = 1; cut <= buf_len(&in); cut++) {
+                buf_clear(&out);
+                assert_true(reads_into(buf_slice(&in), cut, &out));
+                if (!slice_eq(buf_slice(&out), buf_slice(&expected)))
+                        fail_msg("cut %zu: %.*s", cut, SLICE_FMT(buf_slice(&out)));
+        }
+        buf_fini(&in);
+        buf_fini(&out);
+        buf_fini(&expected);
 }
 
 static void expect_body_text(struct slice body, bool want)
@@ -304,8 +344,11 @@ static void test_bodies(void **state)
         expect_body(true, BODY("command=ls-refs\n", "agent=git/2.43.0", "object-format=sha1", "0001", "peel\n", "symrefs\n", "unborn\n", "ref-prefix refs/heads/\n", "ref-prefix HEAD\n", "0000"));
         expect_body(true, BODY("command=ls-refs", "0000"));
         expect_body(true, BODY("command=fetch", "agent=git/2.50.1-Linux", "object-format=sha1", "0001", "thin-pack", "no-progress", "include-tag", "ofs-delta", "want " ID "\n", "have " ID "\n",
-                               "shallow " ID "\n", "deepen 1\n", "deepen-relative\n", "deepen-since 1700000000\n", "deepen-not refs/heads/x\n", "filter blob:none\n", "done\n", "0000"));
-        expect_body(true, BODY("command=fetch", "object-format=sha256", "0001", "want " ID256, "filter tree:0", "filter blob:limit=1m", "filter object:type=tag", "wait-for-done", "0000"));
+                               "shallow " ID "\n", "deepen 1\n", "deepen-relative\n", "deepen-since 1700000000\n", "filter blob:none\n", "done\n", "0000"));
+        expect_body(true, BODY("command=fetch", "object-format=sha256", "0001", "want " ID256, "filter tree:0", "wait-for-done", "0000"));
+        expect_body(true, BODY("command=fetch", "0001", "want " ID, "filter blob:limit=1m", "0000"));
+        expect_body(true, BODY("command=fetch", "0001", "want " ID, "filter object:type=tag", "0000"));
+        expect_body(false, BODY("command=fetch", "0001", "want " ID, "filter tree:0", "filter tree:1", "0000"));
         expect_body(true, BODY("0000")); /* may it post? */
         expect_body(false, BODY("command=push", "0000"));
         expect_body(false, BODY("command=object-info", "0000"));
@@ -315,11 +358,16 @@ static void test_bodies(void **state)
         expect_body(false, BODY("command=fetch", "0001", "want " ID, "0001", "0000"));
         expect_body(false, BODY("0000", "command=fetch"));
         expect_body(false, BODY("0001"));
-        expect_body(false, BODY("command=fetch", "agent=secret", "0000"));
-        expect_body(false, BODY("command=fetch", "agent=git/", "0000"));
+        expect_body(true, BODY("command=fetch", "agent=JGit/6", "0000"));
+        expect_body(true, BODY("command=fetch", "session-id=secret", "0000"));
+        expect_body(false, BODY("command=fetch", "session-id=secret", "session-id=secret", "0000"));
+        expect_body(false, BODY("command=fetch", "0001", "deepen-not refs/heads/secret", "0000"));
+        expect_body(false, BODY("command=fetch", "0001", "want-ref refs/heads/secret", "0000"));
+        expect_body(false, BODY("command=fetch", "0001", "deepen 1", "deepen 2", "0000"));
+        expect_body(false, BODY("command=fetch", "0001", "done", "done", "0000"));
+        expect_body(false, BODY("command=fetch", "agent=", "0000"));
         expect_body(false, BODY("command=fetch", "agent=git/2 secret", "0000"));
         expect_body(false, BODY("command=fetch", "agent=git/2", "agent=git/3", "0000"));
-        expect_body(false, BODY("command=fetch", "session-id=secret", "0000"));
         expect_body(false, BODY("command=fetch", "server-option=secret", "0000"));
         expect_body(false, BODY("command=fetch", "object-format=md5", "0000"));
         expect_body(false, BODY("command=fetch", "0001", "want " ID256, "0000"));
@@ -349,8 +397,97 @@ static void test_bodies(void **state)
         expect_body_text(SLICE_LIT("PACK"), false);
 }
 
+#define OTHER "89abcdef0123456789abcdef0123456789abcdef"
+#define ZEROS "0000000000000000000000000000000000000000"
+
+/* ID is named, OTHER is not; a second ID in one body was said. */
+static enum git_named name_id(void *ctx, enum git_use use, struct slice id)
+{
+        const struct git_body *g = ctx;
+
+        if (!slice_is(id, ID))
+                return GIT_UNNAMED;
+        return use == GIT_HAVE && g->haves ? GIT_SAID : GIT_NAMED;
+}
+
+/* Of a guest's text nothing goes on but what the server said, and numbers. */
+static void test_rewritten(void **state)
+{
+        (void)state;
+        expect_sent(BODY("command=ls-refs\n", "agent=secret/1", "session-id=secret", "object-format=sha1\n", "0001", "peel", "0000"),
+                    BODY("command=ls-refs", "agent=git/2", "object-format=sha1", "0001", "peel\n", "0000"));
+        expect_sent(BODY("command=ls-refs", "0001", "ref-prefix secret\n", "ref-prefix refs/secret\n", "ref-prefix refs/tags/secret\n", "ref-prefix refs/heads/secret\n", "ref-prefix refs/remotes/secret\n",
+                         "ref-prefix refs/remotes/secret/HEAD\n", "ref-prefix refs/tags/", "ref-prefix HEAD", "ref-prefix HEADsecret", "0000"),
+                    BODY("command=ls-refs", "0001", "ref-prefix refs/tags/\n", "ref-prefix refs/heads/\n", "ref-prefix HEAD\n", "0000"));
+        expect_sent(BODY("command=ls-refs", "0001", "ref-prefix refs/pull/12/head", "ref-prefix refs/changes/34/1234/5", "ref-prefix refs/merge-requests/", "ref-prefix refs/pull/secret", "ref-prefix refs/pull/1/2/3/4",
+                         "ref-prefix refs/pull/123456789/head", "ref-prefix refs/pull/1/secret", "0000"),
+                    BODY("command=ls-refs", "0001", "ref-prefix refs/pull/12/head\n", "ref-prefix refs/changes/34/1234/5\n", "ref-prefix refs/merge-requests/\n", "0000"));
+        asked = name_id;
+        expect_sent(BODY("command=fetch", "0001", "want " ID, "have " OTHER, "have " ID, "have " ID, "have " OTHER, "0000"), BODY("command=fetch", "0001", "want " ID "\n", "have " ID "\n", "0000"));
+        expect_sent(BODY("command=fetch", "0001", "want " ID, "have " OTHER, "have " OTHER, "0000"), BODY("command=fetch", "0001", "want " ID "\n", "have " ZEROS "\n", "0000"));
+        expect_sent(BODY("command=fetch", "0001", "want " ID, "have " OTHER, "done", "0000"), BODY("command=fetch", "0001", "want " ID "\n", "done\n", "0000"));
+        expect_sent(BODY("command=fetch", "0001", "want " ID, "shallow " ID, "0000"), BODY("command=fetch", "0001", "want " ID "\n", "shallow " ID "\n", "0000"));
+        expect_body(false, BODY("command=fetch", "0001", "want " OTHER, "0000"));
+        expect_body(false, BODY("command=fetch", "0001", "want " ID, "want " OTHER, "0000"));
+        expect_body(false, BODY("command=fetch", "0001", "want " ID, "shallow " OTHER, "0000"));
+        asked = NULL;
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static void note(void *ctx, struct slice id)
+{
+        buf_add_slice(ctx, id);
+        buf_add_str(ctx, " ");
+}
+
+static void expect_names(struct slice body, const char *want)
+{
+        struct buf got;
+
+        buf_init(&got, 0);
+        for (size_t cut = 1; cut <= body.n || cut == 1; cut++) {
+                struct git_answer a;
+                buf_clear(&got);
+                git_answer_begin(&a, note, &got);
+                for (size_t i = 0; i < body.n; i += cut)
+                        git_answer_feed(&a, slice_first(slice_skip(body, i), cut));
+                if (!slice_is(buf_slice(&got), want))
+                        fail_msg("cut %zu: %.*s", cut, SLICE_FMT(buf_slice(&got)));
+        }
+        buf_fini(&got);
+}
+
+static void expect_names_in(const char *want, const char *const *lines)
+{
+        struct buf in;
+
+        buf_init(&in, 0);
+        packets(&in, lines);
+        expect_names(buf_slice(&in), want);
+        buf_fini(&in);
+}
+
+static void test_answers(void **state)
+{
+        char longest[1200] = ID " refs/heads/";
+
+        (void)state;
+        expect_names_in(ID " " OTHER " " ID256 " ", BODY(ID " HEAD symref-target:refs/heads/main\n", OTHER " refs/tags/v1 peeled:" ID256 "\n", "unborn HEAD symref-target:refs/heads/x\n", "0000"));
+        expect_names_in(ID " " OTHER " ", BODY("acknowledgments\n", "NAK\n", "ready\n", "0001", "shallow-info\n", "shallow " ID "\n", "unshallow " OTHER "\n", "0001", "packfile\n", ID " x\n", "0000"));
+        expect_names_in("", BODY("packfile", ID " x\n"));
+        expect_names_in("", BODY("ERR " ID "\n", ID "0 x", "X" ID " x", "refs/heads/x peeled:" ID, "shallow  " ID, "shallow " ID "x", "", "0000"));
+        expect_names(SLICE_LIT("0003" "002d" ID "\n0000"), "");
+        expect_names(SLICE_LIT("002D" ID "\n0000"), "");
+        expect_names(SLICE_LIT("002d" ID "\n00"), ID " ");
+        expect_names(SLICE_LIT("0002" "0001" "0004" "002d" ID "\n"), ID " ");
+        memset(longest + strlen(longest), 'a', sizeof(longest) - strlen(longest) - 1);
+        expect_names_in(ID " " OTHER " ", BODY(longest, OTHER " refs/heads/b\n", "0000"));
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_npm), cmocka_unit_test(test_git), cmocka_unit_test(test_in_a_rule), cmocka_unit_test(test_fields), cmocka_unit_test(test_bodies) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_npm), cmocka_unit_test(test_git), cmocka_unit_test(test_in_a_rule), cmocka_unit_test(test_fields), cmocka_unit_test(test_bodies),
+                                            cmocka_unit_test(test_rewritten), cmocka_unit_test(test_answers) };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
