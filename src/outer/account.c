@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/secret.h"
 #include "outer/control.h"
+#include "outer/budget.h"
 #include "outer/link.h"
 #include <errno.h>
 #include <poll.h>
@@ -282,7 +283,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         (void)fd;
         (void)what;
         tell_uses(a);
-        if (link_streams(a->outer->link) || token_is_good(a, now_ms))
+        /* SECURITY: what was asked in vain stays counted as long as it counts. */
+        if (link_streams(a->outer->link) || token_is_good(a, now_ms) || (a->outer->budgets && budgets_matter(a->outer->budgets, now_ms)))
                 a->idle_since_ms = now_ms;
         else if (now_ms - a->idle_since_ms >= ACCOUNT_IDLE_MS && !a->told_idle && link_leave(a->outer->link)) {
                 a->told_idle = true; /* it is ended then: a stream that comes yet goes to the next door */

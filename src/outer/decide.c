@@ -222,7 +222,7 @@ void decide(const struct policy *p, const struct decide_self *self, enum exchang
         const struct addr *dialled;
 
         judge(p, kind, req, &flow, &v);
-        *d = (struct decision){ .allow = v.allow, .reason = v.reason, .rule = v.rule, .log = v.log, .ask = v.ask, .max_body = v.max_body, .profile = v.profile,
+        *d = (struct decision){ .allow = v.allow, .reason = v.reason, .rule = v.rule, .log = v.log, .ask = v.ask, .max_body = v.max_body, .profile = v.profile, .misses = v.misses,
                                 .via = v.via, .address_is = "" };
         if (d->allow)
                 judge_account(p, self, kind, req, d);

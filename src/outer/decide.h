@@ -36,6 +36,7 @@ struct decision {
         bool ask;                /* the rule wants a person to agree first */
         int64_t max_body;        /* -1: no limit */
         enum policy_profile profile;
+        uint32_t misses;         /* an hour; 0: the rule does not say */
         struct policy_via via;   /* borrows from the policy */
         const struct binding *binding; /* of the host that is dialled: always this door's account, NULL at the plain door; borrows from the policy */
         struct account_use use;  /* with a binding: what account_check found in the request */

@@ -10,6 +10,7 @@
 #include "outer/link.h"
 #include "outer/outgoing.h"
 #include "outer/pool.h"
+#include "outer/reading.h"
 #include "outer/relay.h"
 #include "outer/ruleset.h"
 #include "outer/swapping.h"
@@ -159,6 +160,7 @@ void exchange_fail(struct exchange *ex, enum reason reason, const char *fmt, ...
         if (ex->ops)
                 ex->ops->abort(ex);
         exchange_detach(ex);
+        reading_fail(ex, reason);
         drop_up(ex);
         if (ex->state < EXCHANGE_ANSWERED) {
                 ex->state = EXCHANGE_DONE;
@@ -203,9 +205,20 @@ bool exchange_admit(struct exchange *ex, const struct addr *resolved)
         return false;
 }
 
+/* Refused by what is known here besides the policy. */
+static void refuse_reading(struct exchange *ex, enum reason reason)
+{
+        const char *problem = reading_problem(ex), *why = problem ? problem : reason_text(reason);
+
+        ex->decision.reason = reason;
+        events_refusal(ex->outer->events, ex, ex->has_address ? &ex->address : NULL, why);
+        exchange_fail(ex, reason, "%s", why);
+}
+
 void exchange_start(struct exchange *ex)
 {
         struct outer *o = ex->outer;
+        enum reason reason;
 
         if (!o->rules) {
                 exchange_fail(ex, REASON_NO_POLICY, "%s", reason_text(REASON_NO_POLICY));
@@ -218,17 +231,22 @@ void exchange_start(struct exchange *ex)
         if (!exchange_admit(ex, NULL))
                 return;
         ex->state = EXCHANGE_HELD;
-        if (outgoing_aim(ex) < 0 || swapping_begin(ex) < 0)
-                exchange_fail(ex, REASON_LIMIT, "out of memory");
+        reason = outgoing_aim(ex) < 0 || swapping_begin(ex) < 0 ? REASON_LIMIT : reading_begin(ex);
+        if (reason == REASON_LIMIT)
+                exchange_fail(ex, reason, "out of memory");
+        else if (reason != REASON_NONE)
+                refuse_reading(ex, reason);
         else
                 exchange_go(ex);
 }
 
 /* --- held --- */
 
+static bool body_ready(struct exchange *ex) { return (!ex->swap || swapping_ready(ex)) && reading_ready(ex); }
+
 static void body_up(struct exchange *ex)
 {
-        if (!swapping_ready(ex))
+        if (!body_ready(ex))
                 return;
         exchange_detach(ex);
         exchange_go(ex);
@@ -240,8 +258,8 @@ void exchange_go(struct exchange *ex)
 {
         struct outer *o = ex->outer;
 
-        if (ex->swap && !swapping_ready(ex)) {
-                exchange_attach(ex, &body_ops, ex->swap);
+        if (!body_ready(ex)) {
+                exchange_attach(ex, &body_ops, NULL);
                 return;
         }
         if (!consent_pass(ex))
@@ -273,7 +291,7 @@ bool exchange_uses_account(const struct exchange *ex, const struct decision *d)
 
 bool exchange_fits(struct exchange *ex, const struct decision *d)
 {
-        if (!outgoing_is_aimed(ex, d) || (ex->swap && !swapping_fits(ex, d)))
+        if (!outgoing_is_aimed(ex, d) || !reading_fits(ex, d) || (ex->swap && !swapping_fits(ex, d)))
                 return false;
         return ex->state == EXCHANGE_HELD || consent_holds(ex, d);
 }
@@ -297,6 +315,10 @@ bool exchange_cut(struct exchange *ex, enum reason reason, const char *why)
 
 static void fail_up(struct exchange *ex, enum reason reason)
 {
+        if (reason == REASON_PROFILE) {
+                refuse_reading(ex, reason);
+                return;
+        }
         if (reason == REASON_PLACEHOLDER_TWICE) {
                 ex->decision.reason = reason;
                 events_refusal(ex->outer->events, ex, ex->has_address ? &ex->address : NULL, reason_text(reason));
@@ -310,6 +332,8 @@ int exchange_up_add(struct exchange *ex, struct slice bytes)
 
         if (ex->swap)
                 why = swapping_feed(ex, bytes, false);
+        else if (reading_rewrites(ex))
+                why = reading_feed(ex, bytes, false);
         else if (buf_add_slice(&ex->up, bytes) < 0) /* cannot pass the window, so memory is out */
                 why = REASON_LIMIT;
         ex->up_charged += bytes.n;
@@ -323,7 +347,7 @@ int exchange_up_add(struct exchange *ex, struct slice bytes)
 
 void exchange_up_end(struct exchange *ex)
 {
-        enum reason why = ex->swap ? swapping_feed(ex, SLICE_EMPTY, true) : REASON_NONE;
+        enum reason why = ex->swap ? swapping_feed(ex, SLICE_EMPTY, true) : reading_rewrites(ex) ? reading_feed(ex, SLICE_EMPTY, true) : REASON_NONE;
 
         ex->up_ended = true;
         if (why != REASON_NONE)
@@ -401,6 +425,7 @@ int exchange_answer(struct exchange *ex, const struct response *r, bool end)
 
         if (ex->state >= EXCHANGE_ANSWERED)
                 return -1;
+        reading_head(ex, r);
         rc = answer_begin(ex, &shown, end, &reason, &why);
         if (rc < 0)
                 exchange_fail(ex, reason, "%s", why);
@@ -416,6 +441,7 @@ int exchange_open(struct exchange *ex)
 
 int exchange_down(struct exchange *ex, struct slice bytes)
 {
+        reading_down(ex, bytes);
         if (ex->answer)
                 return answer_feed(ex, bytes);
         if (buf_add_slice(&ex->down, bytes) < 0) {
@@ -432,7 +458,7 @@ int exchange_down_all(struct exchange *ex, struct buf *from)
         struct buf empty = ex->down;
         size_t n = buf_len(from);
 
-        if (ex->answer || n < EXCHANGE_SWAP_BYTES || buf_len(&ex->down) || ex->down.limit_bytes != from->limit_bytes) {
+        if (ex->answer || reading_learns(ex) || n < EXCHANGE_SWAP_BYTES || buf_len(&ex->down) || ex->down.limit_bytes != from->limit_bytes) {
                 int rc = exchange_down(ex, buf_slice(from));
 
                 buf_clear(from);

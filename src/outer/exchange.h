@@ -67,6 +67,7 @@ struct exchange {
         uint64_t up_bytes;      /* came in so far */
         size_t up_charged;      /* of them, not given back to the link's windows */
         struct swapping *swap;  /* NULL: they go on as they come */
+        struct reading *reading; /* NULL: no profile */
         struct headers up_trailers;
 
         struct buf down; /* answer bytes that the link did not take yet */

@@ -27,6 +27,16 @@ enum {
         CONTROL_QUEUE_MAX = 3 * LINK_STREAMS_MAX, /* messages that bromed did not take yet: each stream asks at most twice and withdraws once */
         SWAP_HOLD_BYTES = 512 * 1024,         /* of a body in which the secret is put, so that its length is known; a longer one goes on chunked */
         SWAP_GROWTH_BYTES = 128 * 1024,       /* by how much a body may grow: a secret of 16 KiB, escaped */
+        /* profiles: what a workspace may ask for (rules/profile.h) */
+        GIT_HOLD_BYTES = 512 * 1024,          /* of a git body, so that its length is known; a longer one goes on chunked */
+        NAMED_REPOSITORIES = 64,              /* whose objects are remembered; the one that was used longest ago goes */
+        NAMED_IDS = 192 * 1024,               /* objects of all of them (9 MB): the branches and tags of the largest there are */
+        MISSES_HOUR = 30,                     /* of a registry that may not be there, where the rule does not say: wrong names, optional packages */
+        BUDGET_OPEN = 96,                     /* questions that may turn out to be misses, at once: what pnpm opens, which opens most */
+        BUDGET_REGISTRIES = 32,               /* counted one by one; all further ones together */
+        BUDGET_KNOWN = 32 * 1024,             /* places that were asked for, remembered (twice that at most, 1 MB): asked again they say nothing new */
+        BUDGET_NEW_HOUR = 20 * 1000,          /* places of one registry that were not asked for before: an install of 1,500 packages asks for 3,000 */
+        BUDGET_MINUTE = 12 * 1000,            /* requests of one registry: several such installs out of a cache */
         /* answers that are looked at */
         ANSWER_STEP_BYTES = 32 * 1024,        /* decoded at a time */
         ANSWER_RAW_BYTES = 512 * 1024,        /* not decoded yet: more than one read of an origin, or an HTTP/2 window */

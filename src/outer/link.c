@@ -6,6 +6,7 @@
 #include "link/pipe.h"
 #include "link/session.h"
 #include "outer/answer.h"
+#include "outer/reading.h"
 #include "outer/swapping.h"
 #include "outer/turn.h"
 #include "wire/chunk.h"
@@ -78,6 +79,7 @@ static void exchange_free(struct link *l, struct exchange *ex)
         buf_fini(&ex->down);
         buf_fini(&ex->up_taken);
         swapping_free(ex->swap);
+        reading_free(ex->reading);
         answer_free(ex->answer);
         if (l->outer->account) /* what the origin answered may repeat the secret */
                 arena_wipe(&ex->arena);

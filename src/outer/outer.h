@@ -21,6 +21,8 @@ struct outer {
         struct turn *turn;
         struct account *account; /* NULL: the plain door */
         struct consent *consent;
+        struct named *named;     /* NULL before a profile was used, as budgets */
+        struct budgets *budgets;
         struct control *control; /* NULL before control_run */
         size_t held_bytes; /* answer bytes of all exchanges that wait for the link */
         size_t replay_bytes; /* request bytes of all exchanges that are kept though an origin has them */

@@ -4,6 +4,7 @@
 #include "account/swap.h"
 #include "outer/account.h"
 #include "outer/events.h"
+#include "outer/reading.h"
 #include "rules/profile.h"
 #include <openssl/ssl.h>
 
@@ -173,6 +174,7 @@ int outgoing_make(struct exchange *ex, const struct conn *c, struct arena *scrat
         const struct decision *d = &ex->decision;
 
         *why = "out of memory";
+        reading_sent(ex);
         *out = ex->req;
         out->body = ex->to.body;
         out->length = ex->to.length;

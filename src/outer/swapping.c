@@ -47,6 +47,8 @@ static bool field_has(const struct exchange *ex, const char *name, const char *w
 
 static bool carries(const struct exchange *ex, const struct binding *b)
 {
+        if (ex->decision.profile == PROFILE_GIT) /* its body has no place for one */
+                return false;
         if (b->attach || !b->placeholder.n || ex->req.scheme != SCHEME_HTTPS || ex->decision.via.found)
                 return false;
         return ex->kind == KIND_WEBSOCKET ? declares(b, SLOT_WEBSOCKET) : ex->kind == KIND_HTTP && ex->req.body != BODY_NONE && declares(b, SLOT_BODY);
