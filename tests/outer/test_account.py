@@ -814,6 +814,76 @@ def t_profile_git():
         expect(r.reason == "profile" and "version 2" in r.detail and len(o.got) == 1, r)
 
 
+def pkt(*lines):
+    return "".join(x if x in ("0000", "0001") else "%04x%s" % (len(x) + 4, x) for x in lines)
+
+
+def t_git_named():
+    """An inner door that was taken over says what it likes: the outer one knows what the server named, to which repository, and writes the body anew."""
+    one, two, made_up = "1" * 40, "2" * 40, "badc0de5" * 5
+    result = [("content-type", "application/x-git-upload-pack-result")]
+
+    def answer(r):
+        if b"ls-refs" in r.body:
+            return 200, result + ([("content-encoding", "gzip")] if "packed" in r.path else []), pkt(one + " HEAD\n", two + " refs/tags/a peeled:" + "3" * 40 + "\n", "0000").encode()
+        return 200, result, pkt("shallow-info\n", "shallow " + "4" * 40 + "\n", "0001", "packfile\n").encode() + b"0031" + b"5" * 40 + b" x\n\n\n"
+    o = Origin(answer)
+    d = Door(policy(o, bind=[], rules=["allow web api.example as git"]), CA)
+    head = [("git-protocol", "version=2"), ("content-type", "application/x-git-upload-pack-request")]
+    post = lambda body, path="/a/b.git", *more: d.result(d.request("POST", "https", "api.example:443", path + "/git-upload-pack", *head, *more, body=body))
+    fetch = lambda *lines: pkt("command=fetch", "agent=smuggled", "session-id=smuggled", "0001", *lines, "0000")
+    try:
+        def closed(*args):
+            n = len(o.got)
+            r = post(*args)
+            expect(r.status == 403 and r.reason == "profile" and len(o.got) == n, (args, r, o.got[n:]))
+        closed(fetch("want " + one))
+        expect(post(pkt("command=ls-refs", "0001", "ref-prefix refs/heads/smuggled", "0000")).status == 200 and o.got[-1].body == pkt("command=ls-refs", "0001", "ref-prefix refs/heads/\n", "0000").encode(), o.got[-1])
+        expect(post(fetch("want " + one, "want " + "3" * 40, "want " + one, "have " + made_up, "done")).status == 200, "")
+        expect(o.got[-1].body == pkt("command=fetch", "agent=git/2", "0001", "want " + one + "\n", "want " + "3" * 40 + "\n", "done\n", "0000").encode() and o.got[-1]["content-length"] == str(len(o.got[-1].body)), o.got[-1])
+        expect(post(fetch("want " + two, "shallow " + "4" * 40, "have " + two, "have " + made_up)).status == 200 and made_up.encode() not in o.got[-1].body and b"have " + two.encode() in o.got[-1].body, o.got[-1])
+        for wrong in ((fetch("want " + made_up),), (fetch("want " + one, "want " + made_up),), (fetch("want " + "5" * 40),), (fetch("want " + one, "shallow " + made_up),), (fetch("want " + one), "/a/other.git"), ("garbage",), ("",),
+                      (fetch("want " + one)[:-4],), (fetch("want " + one) + "x",), (gzip.compress(fetch("want " + one).encode()).decode("latin-1"), "/a/b.git", ("content-encoding", "gzip"))):
+            closed(*wrong)
+        # What the server packs is not read, so it names nothing.
+        expect(post(pkt("command=ls-refs", "0000"), "/a/packed.git").status == 200, "")
+        closed(fetch("want " + one), "/a/packed.git")
+        expect(not [g for g in o.got if b"smuggled" in g.body or made_up.encode() in g.body], o.got)
+    finally:
+        d.close()
+        o.close()
+
+
+def t_misses():
+    """A name that is not there is counted whether the guest waits for the answer or not; a server that fails is not the guest's doing."""
+    hold = threading.Event()
+
+    def answer(r):
+        if r.path.startswith("/slow"):
+            hold.wait(DEADLINE)
+        return (200 if r.path.startswith("/there") else 503 if r.path.startswith("/fails") else 404), [], b"{}"
+    o = Origin(answer)
+    d = Door(policy(o, bind=[], rules=["allow web api.example as npm misses 6/h"]), CA)
+    get = lambda path: d.get("https", "api.example:443", path)
+    try:
+        expect([get("/there%d" % k).status for k in range(20)] == [200] * 20 and [get("/fails%d" % k).status for k in range(10)] == [503] * 10, "")
+        expect([get("/gone%d" % k).status for k in range(4)] == [404] * 4, "")
+        for k in range(2):
+            i = d.request("GET", "https", "api.example:443", "/slow%d" % k)
+            end = time.monotonic() + DEADLINE
+            while not [g for g in o.got if g.path == "/slow%d" % k]:
+                expect(time.monotonic() < end, "it was not sent")
+            d.say("reset", i)
+        n = len(o.got)
+        r = get("/gone9")
+        expect(r.status == 403 and r.reason == "misses" and len(o.got) == n, r)
+        expect(get("/gone1").status == 404 and get("/there3").status == 200, "what was asked before")
+    finally:
+        hold.set()
+        d.close()
+        o.close()
+
+
 # ---- registries ----
 
 def t_registry_tokens():
