@@ -185,6 +185,17 @@ void trip_frozen(struct session *s, bool ok, int64_t at_us)
         (void)!record_note(s->ws->daemon, s->ws, &e, false);
 }
 
+/* A person may decide when the session is long over. */
+static void keep_processes(const struct workspace *ws, json_t *list)
+{
+        char path[PATH_MAX], *json = json_dumps(list, JSON_COMPACT);
+        struct err err = ERR_INIT;
+
+        if (!json || snprintf(path, sizeof(path), "%s/" WORKSPACE_PROCESSES, ws->folder) >= (int)sizeof(path) || fd_write_file(path, 0600, json, strlen(json), &err) < 0)
+                log_error("workspace %s: the list of what ran is not kept: %s", ws->name, err.text);
+        free(json);
+}
+
 bool trip_heard_processes(struct program *p, struct chan_msg *msg)
 {
         json_t *list = json_object_get(msg->body, "list");
@@ -193,6 +204,8 @@ bool trip_heard_processes(struct program *p, struct chan_msg *msg)
                 return false;
         json_decref(p->session->processes);
         p->session->processes = json_incref(list);
+        if (p->session->ws->undecided)
+                keep_processes(p->session->ws, list);
         return true;
 }
 
@@ -211,6 +224,8 @@ int trip_decide(struct workspace *ws, const char *decision, struct err *err)
                 return err_set(err, "the decision cannot be recorded: the journal cannot be written");
         if (mark_path(path, ws) < 0 || (unlink(path) < 0 && errno != ENOENT))
                 return err_sys(err, errno, "the mark in %s cannot be removed", ws->folder);
+        if (snprintf(path, sizeof(path), "%s/" WORKSPACE_PROCESSES, ws->folder) < (int)sizeof(path))
+                unlink(path);
         ws->undecided = false;
         alerts_decide(ws->daemon->alerts, ws->name, decision);
         return 0;

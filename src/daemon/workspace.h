@@ -20,6 +20,7 @@
 
 /* In the folder of a workspace whose person still has to decide after a trip. */
 #define WORKSPACE_COMPROMISED_MARK "compromised"
+#define WORKSPACE_PROCESSES "compromised.processes" /* what ran when the tripwire went off: JSON, for an evidence that is asked for later */
 
 enum workspace_state { WS_STOPPED, WS_PREPARING, WS_OPENING, WS_RUNNING, WS_FROZEN, WS_COMPROMISED, WS_COMPROMISED_REST, WS_STOPPING, WS_FAILED, WS_STATE_COUNT };
 enum workspace_origin { WS_FROM_CONFIG, WS_FROM_STATE, WS_THROW_AWAY };

@@ -659,14 +659,30 @@ def test_evidence():
         c, w, a = tripped(h)
         until(lambda: "the guest stands still" in h.log_text())
         m = c.ok("session.close", workspace="t1", evidence=True)
-        got = {n: open(f"{m['evidence']}/{n}").read() for n in os.listdir(m["evidence"])}
-        assert sorted(got) == ["README", "alerts.json", "journal.jsonl", "processes.txt", "rules.conf"], sorted(got)
+        assert "evidence" in m, h.log_text()
+        raw = {n: open(f"{m['evidence']}/{n}", "rb").read() for n in os.listdir(m["evidence"])}
+        got = {n: v.decode(errors="replace") for n, v in raw.items()}
+        whole = ["README", "SHA256SUMS", "alerts.json", "environment.txt", "files.txt", "journal.head", "journal.jsonl", "processes.txt", "requests.txt", "rules.conf", "timeline.txt"]
+        assert sorted(got) == whole, sorted(got)
+        assert "placeholders" in got["files.txt"] and "ca.key" not in got["files.txt"] and "evil.example" in got["timeline.txt"], got
+        sums = dict(reversed(x.split("  ")) for x in got["SHA256SUMS"].splitlines())
+        assert sorted(sums) == [n for n in whole if n != "SHA256SUMS"] and all(hashlib.sha256(raw[n]).hexdigest() == sums[n] for n in sums), sums
+        until(lambda: hashlib.sha256(raw["SHA256SUMS"]).hexdigest() in subprocess.run(["strings", "-n", "64", f"{h.state}/journal.db-wal", f"{h.state}/journal.db"], capture_output=True, text=True).stdout)
         assert "evil.example" in got["alerts.json"] and "evil" in got["processes.txt"] and "\x1b" not in got["processes.txt"], got
         assert "api.forge.example" in got["rules.conf"] and "/nowhere/forge" not in got["rules.conf"], got["rules.conf"]
         rows = [json.loads(x) for x in got["journal.jsonl"].splitlines()]
         assert any(r.get("engine") == "Tripwire" for r in rows), rows
         assert c.ok("alerts", all=True)["alerts"][0]["decision"] == "stopped" and state(c)["state"] == "stopped"
         assert os.stat(m["evidence"]).st_mode & 0o777 == 0o700
+        # Decided when the session was long over: what ran is known all the same.
+        c.ok("session.open", workspace="t1", keep=True)
+        trip(h)
+        until(lambda: state(c)["state"] == "compromised")
+        until(lambda: os.path.exists(f"{h.state}/workspaces/t1/compromised.processes"))
+        c.ok("session.close", workspace="t1")
+        assert state(c)["state"] == "compromised"
+        m = c.ok("session.close", workspace="t1", evidence=True)
+        assert "evil" in open(f"{m['evidence']}/processes.txt").read() and not os.path.exists(f"{h.state}/workspaces/t1/compromised.processes")
         c.ok("session.open", workspace="t1", keep=True)
         c.ok("session.close", workspace="t1")
 
