@@ -303,9 +303,9 @@ static void put_ways_out(struct buf *out, const struct leak_row *l)
                 (void)!buf_add_str(out, " --user USER");
         (void)!buf_add_str(out, "\n  to refuse it, ");
         if (ruled)
-                put_tail(out, "behind its rule:          ", l->rule, " anonymous\n");
+                put_tail(out, "behind its rule:           ", l->rule, " anonymous\n");
         else
-                put_tail(out, "a rule:                   allow web ", l->host, " anonymous\n");
+                put_tail(out, "a rule:                    allow web ", l->host, " anonymous\n");
 }
 
 int print_leak(struct buf *out, enum print_form form, const struct leak_row *l)
