@@ -43,14 +43,22 @@ setup_apt() {
         $setup_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $setup_missing
 }
 
-# A package counts as there when dpkg says so, or when its program is (nodejs and npm often come from elsewhere).
+# A package counts as there when dpkg says so, or when its program lies where a workspace sees it (nodejs and npm often come from elsewhere).
 setup_have() {
         case $1 in
-        nodejs) command -v node >/dev/null 2>&1 && return 0 ;;
-        npm | git | curl | cargo) command -v "$1" >/dev/null 2>&1 && return 0 ;;
+        nodejs) setup_seen node && return 0 ;;
+        npm | git | curl | cargo) setup_seen "$1" && return 0 ;;
         libclang-rt-14-dev) dpkg-query -W -f='${Status}\n' 'libclang-rt-*-dev' 2>/dev/null | grep -q 'ok installed' && return 0 ;;
         esac
         [ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" = 'install ok installed' ]
+}
+
+# setup_seen PROGRAM: is it on the PATH, and below a folder of the system? One in somebody's home is not there in a workspace.
+setup_seen() {
+        case $(readlink -f -- "$(command -v "$1" 2>/dev/null)" 2>/dev/null) in
+        /usr/* | /opt/*) return 0 ;;
+        esac
+        return 1
 }
 
 # setup_build TOP OUT [meson options…]: configures once, builds, installs into OUT/root.
