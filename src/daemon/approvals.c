@@ -762,14 +762,17 @@ void approvals_tick(struct approvals *a, int64_t now_ms)
 
 /* --- the rules --- */
 
-void approvals_keep_only(struct approvals *a, const char *workspace, bool (*still)(void *ctx, const struct approval_key *key), void *ctx)
+void approvals_keep_only(struct approvals *a, const char *workspace, bool (*still)(void *ctx, const struct approval_key *key), void *ctx, const char *why)
 {
+        char note[128];
+
         for (size_t i = a->waiting_count; i-- > 0;) {
                 struct approval *ap = i < a->waiting_count ? a->waiting[i] : NULL; /* an answer may bring a door's end */
 
                 if (!ap || strcmp(ap->key.workspace, workspace) != 0 || still(ctx, &ap->key))
                         continue;
-                a->calls->note(a->ctx, &ap->key, "over: the rules do not ask for it any more");
+                snprintf(note, sizeof(note), "over: %s", why);
+                a->calls->note(a->ctx, &ap->key, note);
                 a->calls->ended(a->ctx, &ap->key, ap->id, "ended");
                 answer_uses(a, ap, APPROVAL_REQUESTS + 1, APPROVAL_EXPIRED, 0); /* its door judged them anew by then: they are asked for no more */
                 waiting_remove(a, i);
@@ -779,7 +782,8 @@ void approvals_keep_only(struct approvals *a, const char *workspace, bool (*stil
 
                 if (k->kind == KEPT_DENIAL || strcmp(k->key.workspace, workspace) != 0 || still(ctx, &k->key))
                         continue;
-                a->calls->note(a->ctx, &k->key, "a grant is over: the rules do not ask for it any more");
+                snprintf(note, sizeof(note), "a grant is over: %s", why);
+                a->calls->note(a->ctx, &k->key, note);
                 a->calls->revoked(a->ctx, &k->key);
                 kept_remove(a, i);
         }

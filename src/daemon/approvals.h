@@ -106,8 +106,8 @@ int approvals_revoke(struct approvals *a, uint64_t id) __attribute__((warn_unuse
 int64_t approvals_due_ms(const struct approvals *a, int64_t now_ms);
 void approvals_tick(struct approvals *a, int64_t now_ms);
 
-/* The rules changed: what is not asked for any more (`still` says no) is asked for no longer, and its grants are gone. */
-void approvals_keep_only(struct approvals *a, const char *workspace, bool (*still)(void *ctx, const struct approval_key *key), void *ctx);
+/* What `still` says no to is asked for no longer, and its grants are gone. why: half a sentence for the record. */
+void approvals_keep_only(struct approvals *a, const char *workspace, bool (*still)(void *ctx, const struct approval_key *key), void *ctx, const char *why);
 
 /* Members `waiting`, `grants`, `denials`; of all workspaces when NULL. */
 json_t *approvals_json(struct approvals *a, const char *workspace, int64_t now_ms);

@@ -349,7 +349,7 @@ void do_approvals(struct daemon *d, const struct request *r, struct chan_msg *ms
         (void)msg;
         if (r->workspace && !command_named(d, r, reply))
                 return;
-        all = approvals_json(d->approvals, r->workspace, clock_mono_ms());
+        all = approvals_json(d->approvals, r->workspace, clock_boot_ms());
         json_object_set_new(all, "op", json_string("approvals"));
         reply_send(d, reply, all, NULL, 0);
 }
@@ -396,9 +396,9 @@ void do_approvals_answer(struct daemon *d, const struct request *r, struct chan_
                 return;
         }
         if (r->op == REQUEST_APPROVALS_ALLOW)
-                rc = approvals_allow(d->approvals, (uint64_t)r->approval, term, r->seen, clock_mono_ms(), &released);
+                rc = approvals_allow(d->approvals, (uint64_t)r->approval, term, r->seen, clock_boot_ms(), &released);
         else
-                rc = approvals_deny(d->approvals, (uint64_t)r->approval, clock_mono_ms());
+                rc = approvals_deny(d->approvals, (uint64_t)r->approval, clock_boot_ms());
         consent_arm(d);
         if (rc == 1)
                 reply_error(d, reply, REQUEST_E_STATE, "no approval of this number waits (any more); 'brome approvals' lists them");
@@ -419,7 +419,7 @@ void do_watch(struct daemon *d, const struct request *r, struct chan_msg *msg, s
                 reply_error(d, reply, REQUEST_E_STATE, "this connection watches already");
                 return;
         }
-        all = approvals_json(d->approvals, r->workspace, clock_mono_ms());
+        all = approvals_json(d->approvals, r->workspace, clock_boot_ms());
         json_array_foreach(json_object_get(all, "waiting"), i, approval)
                 server_notice_one(d, reply, json_pack("{s:s, s:O}", "kind", "approval", "approval", approval));
         json_decref(all);

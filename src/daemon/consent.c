@@ -81,7 +81,7 @@ static const struct approvals_calls calls = { on_answer, on_record, on_note, on_
 
 void consent_arm(struct daemon *d)
 {
-        int64_t due = approvals_due_ms(d->approvals, clock_mono_ms());
+        int64_t due = approvals_due_ms(d->approvals, clock_boot_ms());
 
         if (due < 0) {
                 event_del(d->approvals_timer);
@@ -96,7 +96,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 
         (void)fd;
         (void)what;
-        approvals_tick(d->approvals, clock_mono_ms());
+        approvals_tick(d->approvals, clock_boot_ms());
         consent_arm(d);
 }
 
@@ -193,7 +193,7 @@ bool consent_heard_ask(struct program *p, struct chan_msg *msg)
         esc_text(method, sizeof(method), slice_str(chan_str(msg, "method", "")));
         esc_text(path, sizeof(path), slice_str(chan_str(msg, "path", "")));
         approvals_ask(d->approvals, &(struct approval_use){ .key = &key, .request = &r, .door = p, .id = (uint64_t)id, .wait = b && b->ask_wait },
-                      server_watched(d, s->ws->name), clock_mono_ms());
+                      server_watched(d, s->ws->name), clock_boot_ms());
         consent_arm(d);
         return true;
 }
@@ -281,7 +281,19 @@ void consent_rules_changed(struct session *s)
         struct asked_for f = { .session = s };
 
         buf_init(&f.rules, 0);
-        approvals_keep_only(s->ws->daemon->approvals, s->ws->name, still_asked, &f);
+        approvals_keep_only(s->ws->daemon->approvals, s->ws->name, still_asked, &f, "the rules do not ask for it any more");
         buf_fini(&f.rules);
+        consent_arm(s->ws->daemon);
+}
+
+static bool never(void *ctx, const struct approval_key *key)
+{
+        (void)ctx, (void)key;
+        return false;
+}
+
+void consent_tripped(struct session *s)
+{
+        approvals_keep_only(s->ws->daemon->approvals, s->ws->name, never, NULL, "the tripwire went off");
         consent_arm(s->ws->daemon);
 }

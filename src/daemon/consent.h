@@ -15,6 +15,8 @@ void consent_door_gone(struct program *p);
 void consent_session_gone(struct workspace *ws);
 /* The session has another policy: grants and questions end that it does not ask for any more. */
 void consent_rules_changed(struct session *s);
+/* The tripwire went off: what was granted before is asked for again, whatever a person decides. */
+void consent_tripped(struct session *s);
 /* Something changed: the timer is set anew. */
 void consent_arm(struct daemon *d);
 

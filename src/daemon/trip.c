@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/alerts.h"
+#include "daemon/consent.h"
 #include "daemon/live.h"
 #include "daemon/record.h"
 #include "daemon/server.h"
@@ -156,6 +157,7 @@ bool trip_heard(struct program *p, struct chan_msg *msg)
         record(ws, &t);
         set_mark(ws);
         alert(ws, &t);
+        consent_tripped(s);
         if (opening)
                 session_fail(ws, "a placeholder was going to %s while the workspace started; it is compromised ('brome alerts')", t.host);
         else if (ws->state == WS_RUNNING || ws->state == WS_FROZEN)

@@ -57,7 +57,7 @@ static void grant_drop(struct consent *c, size_t i)
 
 static bool granted(struct consent *c, const struct key *k)
 {
-        int64_t now_ms = clock_mono_ms();
+        int64_t now_ms = clock_boot_ms();
 
         for (size_t i = 0; i < c->count;) {
                 if (c->grants[i].until_ms <= now_ms)
@@ -82,7 +82,7 @@ static size_t ends_first(const struct consent *c)
 
 static void grant_add(struct consent *c, const struct key *k, int64_t ttl_ms)
 {
-        struct grant g = { .rule = k->rule, .port = k->port, .until_ms = ttl_ms < 0 ? INT64_MAX : clock_mono_ms() + ttl_ms };
+        struct grant g = { .rule = k->rule, .port = k->port, .until_ms = ttl_ms < 0 ? INT64_MAX : clock_boot_ms() + ttl_ms };
 
         if (ttl_ms == 0)
                 return;

@@ -539,6 +539,27 @@ def test_trip_and_continue():
         c.ok("session.close", workspace="t1")
 
 
+def test_trip_ends_grants():
+    """Who lets a workspace go on after a trip did not let it use its accounts without a question."""
+    with up() as h:
+        c = opened(h)
+        door(h)
+        w = h.client()
+        w.start("watch", workspace="t1")
+        c.ok("status")
+        ask(h, 1)
+        c.ok("approvals.allow", approval=notice(w, "approval")["approval"]["id"], **{"for": "session"})
+        assert len(c.ok("approvals")["grants"]) == 1
+        trip(h)
+        until(lambda: state(c)["state"] == "compromised")
+        assert c.ok("approvals")["grants"] == []
+        assert heard(h, "outer", "revoke", what="credential")["host"] == "api.forge.example"
+        c.ok("thaw", workspace="t1", **{"continue": True})
+        ask(h, 2)
+        until(lambda: c.ok("approvals")["waiting"])
+        c.ok("session.close", workspace="t1")
+
+
 def test_no_secret_while_compromised():
     """Whatever the inner door asks for: no account's door starts, no secret leaves bromed, until a person decides."""
     with up() as h:

@@ -138,7 +138,7 @@ static void step(struct approvals *a, const struct row *r)
 
         switch (r->op) {
         case LIST: put_listing(a); break;
-        case RULES: approvals_keep_only(a, "w", no_rules, NULL); break;
+        case RULES: approvals_keep_only(a, "w", no_rules, NULL, "the rules changed"); break;
         case ASK: case POST_ASK: case DELETE_ASK: case BODY_ASK: case WAIT_ASK: case LONELY_ASK: case OTHER_HOST: case RULE_ASK: ask(a, r); break;
         case GONE: approvals_withdraw(a, &door, (uint64_t)r->n); break;
         case DOOR_GONE: approvals_door_gone(a, &door); break;
