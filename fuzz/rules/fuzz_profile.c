@@ -91,7 +91,7 @@ static void fuzz_body(struct slice in)
         buf_clear(&other);
         must(!whole || (reads(buf_slice(&out), 5, NULL, &other) && slice_eq(buf_slice(&out), buf_slice(&other))));
         must(!whole || slice_ends(buf_slice(&out), SLICE_LIT("0000")));
-        must(!memmem(buf_slice(&out).p, buf_len(&out), "session", 7));
+        must(!buf_len(&out) || !memmem(buf_slice(&out).p, buf_len(&out), "session", 7));
         /* With nothing named no id goes on. */
         buf_clear(&other);
         (void)!reads(in, 2, name_none, &other);
