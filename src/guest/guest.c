@@ -404,6 +404,11 @@ static int frame_of_guest(struct guest *g, const struct proto_frame *f, int64_t 
                         return -1;
                 g->phase = GUEST_SETUP;
                 return 0;
+        case PROTO_CLOSE:
+                if (g->machine == NULL || f->payload.n != 0)
+                        return -1;
+                g->knocked = g->phase != GUEST_STOPS;
+                return 0;
         case PROTO_SETUP:
                 return guest_set_up(g, f, now_ms);
         case PROTO_SHUTDOWN:
@@ -420,7 +425,7 @@ static int guest_frames(struct guest *g, int64_t now_ms)
         struct proto_frame f;
         size_t used;
         int r = 1;
-        while (g->phase != GUEST_FAILS && !out_is_full(g) && (r = proto_read(buf_slice(&g->in), &f, &used)) == 1) {
+        while (g->phase != GUEST_FAILS && !g->knocked && !out_is_full(g) && (r = proto_read(buf_slice(&g->in), &f, &used)) == 1) {
                 if ((f.stream == 0 ? frame_of_guest(g, &f, now_ms) : frame_of_exec(g, &f, now_ms)) < 0)
                         return -1;
                 buf_consume(&g->in, used);
@@ -533,6 +538,8 @@ enum guest_result guest_turn(struct guest *g, const struct pollfd *fds, size_t c
                         return GUEST_BROKEN;
         if (guest_frames(g, now_ms) < 0)
                 return GUEST_BROKEN;
+        if (g->knocked)
+                return GUEST_KNOCKED;
         for (size_t i = 0; i < PROTO_STREAMS; i++)
                 if (g->execs[i].state != EXEC_FREE && exec_deadlines(g, &g->execs[i], now_ms) < 0)
                         return GUEST_BROKEN;

@@ -28,7 +28,12 @@ enum guest_phase {
         GUEST_STOPS, /* SHUTDOWN came: no EXEC is started any more; until the last process is gone */
         GUEST_FAILS, /* FAILED is on its way; nothing is read any more */
 };
-enum guest_result { GUEST_GOES_ON, GUEST_ENDS, GUEST_BROKEN /* the host broke the protocol, or memory is out */ };
+enum guest_result {
+        GUEST_GOES_ON,
+        GUEST_ENDS,
+        GUEST_KNOCKED, /* a machine: another host is at the port; start over */
+        GUEST_BROKEN,  /* the host broke the protocol, or memory is out */
+};
 
 enum exec_state {
         EXEC_FREE,
@@ -69,6 +74,7 @@ struct guest {
         struct buf in, out, setup;
         uint32_t last_stream;
         bool childless;
+        bool knocked; /* CLOSE on stream 0: nothing more is done for this host */
         int64_t hang_up_at_ms, kill_at_ms; /* GUEST_STOPS */
         int64_t leave_at_ms; /* GUEST_STOPS: childless since then; GUEST_FAILS: the sentence goes until then */
         struct exec execs[PROTO_STREAMS];

@@ -75,7 +75,20 @@ static void reap(struct pid1 *p)
         p->guest.childless = r < 0;
 }
 
-/* The channel is gone. A port comes back: forget what was under way and say hello again. 0, or -1: the end. */
+/* Another host: forget what was under way for the one before and say hello. */
+static int start_over(struct pid1 *p)
+{
+        for (size_t i = 0; i < PROTO_STREAMS; i++)
+                process_signal_session(p->guest.execs[i].process.pid, SIGHUP);
+        struct buf in = p->guest.in; /* what came behind a CLOSE is the new host's; nothing, when the channel is gone */
+        p->guest.in = (struct buf){ 0 };
+        guest_fini(&p->guest);
+        int r = guest_init(&p->guest, kind_machine());
+        p->guest.in = in;
+        return r;
+}
+
+/* The channel is gone. A port comes back. 0, or -1: the end. */
 static int channel_lost(struct pid1 *p, int64_t now_ms)
 {
         if (!p->is_port)
@@ -85,10 +98,8 @@ static int channel_lost(struct pid1 *p, int64_t now_ms)
                 return -1;
         if (p->guest.phase == GUEST_STOPS)
                 return 0;
-        for (size_t i = 0; i < PROTO_STREAMS; i++)
-                process_signal_session(p->guest.execs[i].process.pid, SIGHUP);
-        guest_fini(&p->guest);
-        return guest_init(&p->guest, kind_machine());
+        buf_clear(&p->guest.in);
+        return start_over(p);
 }
 
 static int channel_read(struct pid1 *p)
@@ -146,6 +157,8 @@ static int turn(struct pid1 *p)
         if (lost)
                 return channel_lost(p, now_ms) < 0 ? 1 : 0;
         enum guest_result r = guest_turn(&p->guest, p->fds + 2, n, now_ms);
+        if (r == GUEST_KNOCKED)
+                return start_over(p);
         if (r == GUEST_BROKEN)
                 say("the channel carried what the protocol does not allow; ending");
         return r == GUEST_GOES_ON ? 0 : r == GUEST_ENDS ? 1 : -1;

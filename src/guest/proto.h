@@ -6,7 +6,8 @@
  * Stream 0 on the guest channel is the guest itself; each exec is a stream of its own, numbered upwards by brome-launch, never reused in a session.
  * Opening: guest HELLO → host HELLO → host SETUP → guest READY; only then EXEC. Anything out of order ends the channel.
  * A machine that cannot be set up says FAILED on stream 0 in place of READY, and ends. Its port may close and come back, at any time: the guest then hangs up
- * what it started for the one who left and says HELLO again. So who comes to a port waits for HELLO before saying anything.
+ * what it started for the one who left and says HELLO again. One who left and came in the same moment is the same one to the guest: so who comes to a port where another
+ * was sends CLOSE on stream 0, drops what comes before the guest's HELLO, answers that, and drops a second HELLO.
  * Flow control: a sender of STDIN, STDOUT or STDERR may have at most PROTO_WINDOW_BYTES unacknowledged on a stream and direction; WINDOW gives bytes back.
  * The host never stops reading because it cannot write: the guest stops taking frames while its own answers pile up, so a host that waits would wait for ever.
  * Frames for a stream that has ended (after FAILED or EXIT) are ignored: they were under way.
@@ -47,7 +48,7 @@ enum proto_type {
         PROTO_RESIZE,    /* u16 rows, u16 columns */
         PROTO_SIGNAL,    /* u32 signal number, to the foreground process group, or the program's own group without a pty */
         PROTO_EXIT,      /* guest → host: u32 wait status */
-        PROTO_CLOSE,     /* the client is gone: hang up the program, kill it after a grace */
+        PROTO_CLOSE,     /* the client is gone: hang up the program, kill it after a grace. Stream 0, a machine only: start over with HELLO */
         PROTO_SHUTDOWN,  /* host → guest, stream 0: u32 grace in ms: TERM, at half of it HUP, then KILL, then exit */
         PROTO_CLOCK,     /* host → guest, stream 0: u64 real time in µs (after a resume), and 32 bytes for the random pool or nothing */
         PROTO_TYPE_COUNT
