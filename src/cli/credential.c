@@ -229,7 +229,7 @@ static int remove_secret(struct cli *cli, struct control *c, const char *name, b
         json_t *v;
         size_t i;
         bool there = false, absent;
-        int rc = vault_ready(cli, c, NULL, false);
+        int rc = vault_ready(cli, c, NULL);
 
         if (rc == EXIT_OK)
                 rc = session_call(cli, c, "vault", NULL, SLICE_EMPTY, &answer);

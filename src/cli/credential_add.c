@@ -12,6 +12,7 @@
 struct add {
         struct credential_draft draft;
         const char *kind, *file, *env, *command, *key_file;
+        struct vault_want want;
         char hosts[4096], path[PATH_MAX], key_path[PATH_MAX];
 };
 
@@ -44,8 +45,8 @@ static int set_source(const struct cli *cli, struct add *a)
         d->value = a->env ? a->env : a->command;
         if (d->source == SECRET_ENV && strspn(a->env, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != strlen(a->env))
                 return cli_usage(cli, "--env takes the name of a variable of yours; its value never stands on a command line");
-        if (a->key_file && d->source != SECRET_VAULT)
-                return cli_usage(cli, "--key-file is about the vault, and this secret is not kept in it");
+        if ((a->key_file || a->want.root) && d->source != SECRET_VAULT)
+                return cli_usage(cli, "%s is about the vault, and this secret is not kept in it", a->key_file ? "--key-file" : "--root");
         if (a->file) {
                 d->value = a->path;
                 return absolute(cli, a->file, a->path);
@@ -82,7 +83,7 @@ static int parse_add(struct cli *cli, int argc, char **argv, struct add *a)
                 { .name = "as-env", .text = &d->as_env },   { .name = "user", .text = &d->user },
                 { .name = "header", .text = &d->header },   { .name = "file", .text = &a->file },
                 { .name = "command", .text = &a->command }, { .name = "env", .text = &a->env },
-                { .name = "key-file", .text = &a->key_file },
+                { .name = "key-file", .text = &a->key_file }, { .name = "root", .text = &a->want.root },
         };
         int at = cli_options(cli, argc, argv, options, sizeof(options) / sizeof(options[0])), rc;
 
@@ -99,8 +100,12 @@ static int parse_add(struct cli *cli, int argc, char **argv, struct add *a)
         if (d->as_env && strspn(d->as_env, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != strlen(d->as_env))
                 return cli_usage(cli, "--as-env takes the name of a variable");
         rc = set_source(cli, a);
-        if (rc == EXIT_OK && a->key_file)
+        if (rc == EXIT_OK && a->key_file) {
                 rc = absolute(cli, a->key_file, a->key_path);
+                a->want.key_file = a->key_path;
+        }
+        if (rc == EXIT_OK)
+                rc = vault_want_check(cli, &a->want);
         return rc == EXIT_OK ? set_hosts(cli, a, hosts, host_count) : rc;
 }
 
@@ -124,7 +129,7 @@ static int keep_secret(struct cli *cli, struct control *c, const struct add *a, 
         if (a->draft.source != SECRET_VAULT)
                 return EXIT_OK; /* it stays where it is; a session's start brings it */
         body = json_pack("{s:s}", "name", a->draft.name);
-        rc = vault_ready(cli, c, a->key_file ? a->key_path : NULL, true);
+        rc = vault_ready(cli, c, &a->want);
         if (rc == EXIT_OK)
                 return secret_call(cli, c, "vault.put", body, "secret", secret_slice(s));
         json_decref(body);

@@ -5,6 +5,7 @@
 #include "cli/ask.h"
 #include "cli/credential.h"
 #include "cli/dotenv.h"
+#include "cli/secret.h"
 #include "cli/secret_wrong.h"
 #include "cli/session.h"
 #include "vault/vault.h"
@@ -158,18 +159,18 @@ static void show(const struct cli *cli, const struct import *im)
         fflush(stdout);
 }
 
-static int keep_all(struct cli *cli, struct control *c, const struct import *im, const char *key_file)
+static int keep_all(struct cli *cli, struct control *c, const struct import *im, const struct vault_want *want)
 {
         int rc = session_connect(cli, c, true);
 
         if (rc == EXIT_OK)
-                rc = vault_ready(cli, c, key_file, true);
+                rc = vault_ready(cli, c, want);
         for (size_t i = 0; rc == EXIT_OK && i < im->count; i++)
                 rc = secret_call(cli, c, "vault.put", json_pack("{s:s}", "name", im->rows[i].name), "secret", im->rows[i].value);
         return rc;
 }
 
-static int take(struct cli *cli, struct control *c, struct confedit *e, const struct import *im, const char *key_file, bool yes)
+static int take(struct cli *cli, struct control *c, struct confedit *e, const struct import *im, const struct vault_want *want, bool yes)
 {
         static struct credential_draft drafts[IMPORT_MAX];
         char question[96];
@@ -188,7 +189,7 @@ static int take(struct cli *cli, struct control *c, struct confedit *e, const st
                 return cli_fail_hint(EXIT_NO, "--yes adds them", "nothing was added: there is no terminal to ask on");
         if (!yes && !ask_yes(question))
                 return cli_fail(EXIT_NO, "nothing was added");
-        rc = keep_all(cli, c, im, key_file);
+        rc = keep_all(cli, c, im, want);
         if (rc == EXIT_OK)
                 rc = confedit_commit(e);
         return rc == EXIT_OK ? credential_reload(cli, c) : rc;
@@ -197,19 +198,21 @@ static int take(struct cli *cli, struct control *c, struct confedit *e, const st
 int cmd_credential_import(struct cli *cli, int argc, char **argv)
 {
         static struct import im;
-        const char *key_file = NULL;
+        struct vault_want want = { 0 };
         bool yes = false;
-        const struct cli_option options[] = { { .name = "yes", .flag = &yes }, { .name = "key-file", .text = &key_file } };
+        const struct cli_option options[] = { { .name = "yes", .flag = &yes }, { .name = "key-file", .text = &want.key_file }, { .name = "root", .text = &want.root } };
         struct control c = { .fd = -1 };
         struct confedit e;
-        int at = cli_options(cli, argc, argv, options, 2), rc;
+        int at = cli_options(cli, argc, argv, options, 3), rc;
 
         if (at < 0)
                 return at == -2 ? EXIT_OK : EXIT_USAGE_;
         if (argc - at != 1)
                 return cli_usage(cli, "which file? (- is standard input)");
-        if (key_file && key_file[0] != '/')
+        if (want.key_file && want.key_file[0] != '/')
                 return cli_usage(cli, "--key-file takes an absolute path");
+        if (vault_want_check(cli, &want) != EXIT_OK)
+                return EXIT_USAGE_;
         rc = read_text(cli, argv[at], &im);
         if (rc == EXIT_OK) {
                 consider_all(cli, &im);
@@ -220,7 +223,7 @@ int cmd_credential_import(struct cli *cli, int argc, char **argv)
         if (rc == EXIT_OK) {
                 rc = confedit_open(cli, &e);
                 if (rc == EXIT_OK)
-                        rc = take(cli, &c, &e, &im, key_file, yes);
+                        rc = take(cli, &c, &e, &im, &want, yes);
                 confedit_close(&e);
         }
         control_close(&c);

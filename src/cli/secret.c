@@ -256,5 +256,5 @@ int needs_bring(struct cli *cli, struct control *c, const char *workspace, struc
                 vault = vault || (from_vault && !have);
         }
         chan_msg_fini(&answer);
-        return rc == EXIT_OK && vault && locked ? vault_ready(cli, c, NULL, false) : rc;
+        return rc == EXIT_OK && vault && locked ? vault_ready(cli, c, NULL) : rc;
 }

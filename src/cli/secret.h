@@ -34,9 +34,15 @@ int secret_pipe(struct slice bytes);
 /* One request with the bytes behind the descriptor called `fd_name`. An exit code; errors are printed. */
 int secret_call(struct cli *cli, struct control *c, const char *op, json_t *body, const char *fd_name, struct slice bytes);
 
-/* The vault is open when this returns EXIT_OK: unlocked with its root of trust, and made when `create` and there is none (key_file may be NULL). Without
- * `create` an absent vault is EXIT_OK as well. Otherwise an exit code, printed. */
-int vault_ready(struct cli *cli, struct control *c, const char *key_file, bool create);
+/* Under which root a vault is made: `--root` and `--key-file`, at most one of them. */
+struct vault_want {
+        const char *root, *key_file; /* a name, an absolute path; NULL: not given */
+};
+/* EXIT_OK, or EXIT_USAGE_ after printing: both, or no root that can be named. */
+int vault_want_check(const struct cli *cli, const struct vault_want *want);
+/* The vault is open when this returns EXIT_OK: unlocked with its root of trust, and made when there is none and `want` is not NULL. Without it an absent vault
+ * is EXIT_OK as well. Otherwise an exit code, printed. */
+int vault_ready(struct cli *cli, struct control *c, const struct vault_want *want);
 /* What bromed needs of us before a session of the workspace (or of that block) opens: secrets from files, variables, commands; the vault's key. EXIT_OK, or
  * an exit code, printed. */
 int needs_bring(struct cli *cli, struct control *c, const char *workspace, struct slice block);

@@ -52,10 +52,34 @@ static int read_passphrase(void *ctx, bool confirm, char *out, size_t *n, struct
         return rc;
 }
 
-static int create(struct cli *cli, struct control *c, const char *key_file)
+int vault_want_check(const struct cli *cli, const struct vault_want *want)
 {
+        enum root_kind kind = want->root ? root_by_name(slice_str(want->root)) : ROOT_KIND_COUNT;
+
+        if (want->root && want->key_file)
+                return cli_usage(cli, "--root or --key-file, not both");
+        if (want->root && (kind == ROOT_KIND_COUNT || kind == ROOT_KEY_FILE))
+                return cli_usage(cli, "--root is secret-service, passphrase or tpm; --key-file FILE names a file");
+        return EXIT_OK;
+}
+
+static enum root_kind choose(const struct vault_want *want)
+{
+        if (want->key_file)
+                return ROOT_KEY_FILE;
+        return want->root ? root_by_name(slice_str(want->root)) : root_default(ask_possible());
+}
+
+static int create(struct cli *cli, struct control *c, const struct vault_want *want)
+{
+        static const char *const made[ROOT_KIND_COUNT] = {
+                [ROOT_SECRET_SERVICE] = "made the vault; your desktop's keyring holds its key",
+                [ROOT_PASSPHRASE] = "made the vault; its passphrase opens it, and nothing else does",
+                [ROOT_TPM] = "made the vault; this machine's TPM opens it, and nothing else does",
+                [ROOT_KEY_FILE] = "made the vault; the key file opens it, and nothing else does",
+        };
         struct root_ask ask = { .passphrase = ask_passphrase };
-        enum root_kind kind = key_file ? ROOT_KEY_FILE : root_default();
+        enum root_kind kind = choose(want);
         uint8_t *key = secret_alloc(VAULT_KEY_BYTES);
         struct err err = ERR_INIT;
         json_t *root = NULL;
@@ -63,18 +87,18 @@ static int create(struct cli *cli, struct control *c, const char *key_file)
 
         if (!key)
                 return cli_fail(EXIT_HOST, "no memory can be locked for secrets; raise the limit ('ulimit -l')");
-        if (kind == ROOT_PASSPHRASE && !ask_possible())
+        if (kind == ROOT_KIND_COUNT)
                 rc = cli_fail_hint(EXIT_HOST, "run it on a terminal, or name a file with --key-file",
-                                   "the vault is to be made, and there is neither a keyring to hold its key nor a terminal to ask for a passphrase");
-        else if (root_make(kind, key_file, &ask, &root, key, &err) < 0)
-                rc = cli_fail(EXIT_HOST, "%s", err.text);
+                                   "the vault is to be made, and there is neither a keyring or TPM to hold its key nor a terminal to ask for a passphrase");
+        else if (kind == ROOT_PASSPHRASE && !ask_possible())
+                rc = cli_fail_hint(EXIT_HOST, "run it on a terminal", "the vault is to be made, and there is no terminal to ask for a passphrase");
+        else if (root_make(kind, want->key_file, &ask, &root, key, &err) < 0)
+                rc = cli_fail_hint(EXIT_HOST, kind == ROOT_SECRET_SERVICE || kind == ROOT_TPM ? "`--root passphrase` needs neither" : NULL, "%s", err.text);
         else
                 rc = secret_call(cli, c, "vault.create", json_pack("{s:O}", "root", root), "key", slice_of(key, VAULT_KEY_BYTES));
         if (rc == EXIT_OK) {
                 (void)root_cache_put(root, key, ROOT_CACHE_S);
-                cli_note(kind == ROOT_SECRET_SERVICE ? "made the vault; your desktop's keyring holds its key" : kind == ROOT_PASSPHRASE
-                                 ? "made the vault; its passphrase opens it, and nothing else does"
-                                 : "made the vault; the key file opens it, and nothing else does");
+                cli_note("%s", made[kind]);
         }
         json_decref(root);
         secret_free(key, VAULT_KEY_BYTES);
@@ -132,7 +156,7 @@ static int open_vault(struct control *c, json_t *root, const struct root_ask *as
 
 static int vault_state_of(struct cli *cli, struct control *c, struct chan_msg *answer) { return session_call(cli, c, "vault", NULL, SLICE_EMPTY, answer); }
 
-int vault_ready(struct cli *cli, struct control *c, const char *key_file, bool make)
+int vault_ready(struct cli *cli, struct control *c, const struct vault_want *want)
 {
         struct root_ask ask = { .passphrase = ask_passphrase };
         struct chan_msg answer;
@@ -144,8 +168,8 @@ int vault_ready(struct cli *cli, struct control *c, const char *key_file, bool m
         state = chan_str(&answer, "state", "");
         if (strcmp(state, "locked") == 0)
                 rc = open_vault(c, json_object_get(answer.body, "root"), &ask, ROOT_CACHE_S);
-        else if (strcmp(state, "absent") == 0 && make)
-                rc = create(cli, c, key_file);
+        else if (strcmp(state, "absent") == 0 && want)
+                rc = create(cli, c, want);
         chan_msg_fini(&answer);
         return rc;
 }

@@ -1,5 +1,6 @@
 /* Roots of trust: see root.h. One row a kind. */
-#include "vault/root.h"
+#include "vault/root_priv.h"
+#include "base/esc.h"
 #include "base/fd.h"
 
 #include <argon2.h>
@@ -23,12 +24,12 @@ enum {
         LANES_MAX = 64,
 };
 
-static int random_bytes(void *p, size_t n, struct err *err)
+int root_random(void *p, size_t n, struct err *err)
 {
         return getrandom(p, n, 0) == (ssize_t)n ? 0 : err_sys(err, errno, "no random bytes");
 }
 
-static void to_hex(const uint8_t *p, size_t n, char *out)
+void root_hex(const uint8_t *p, size_t n, char *out)
 {
         static const char digits[] = "0123456789abcdef";
 
@@ -41,8 +42,7 @@ static void to_hex(const uint8_t *p, size_t n, char *out)
 
 static int nibble(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
-/* Exactly n bytes; false otherwise. */
-static bool from_hex(const char *s, uint8_t *out, size_t n)
+bool root_unhex(const char *s, uint8_t *out, size_t n)
 {
         if (!s || strlen(s) != 2 * n)
                 return false;
@@ -58,43 +58,26 @@ static bool from_hex(const char *s, uint8_t *out, size_t n)
 
 /* --- secret-service --- */
 
-enum { HEX_KEY = 2 * VAULT_KEY_BYTES + 1 };
+static const char *id_of(json_t *root) { return json_string_value(json_object_get(root, "id")); }
 
 static int service_key(json_t *root, const struct root_ask *ask, uint8_t *key, struct err *err)
 {
-        const char *id = json_string_value(json_object_get(root, "id"));
-        char *text = secret_alloc(HEX_KEY);
         struct err why = ERR_INIT;
-        int rc = 0;
+        int rc = root_service_key(id_of(root), key, &why);
 
         (void)ask;
-        if (!text || !id)
-                rc = err_set(err, "no memory can be locked, or the vault has no id");
-        else if (root_service_lookup(id, text, HEX_KEY, &why) < 0)
-                rc = err_set(err, strcmp(why.text, "none") == 0 ? "the desktop's keyring does not hold this vault's key%s" : "the desktop's keyring: %s",
-                             strcmp(why.text, "none") == 0 ? "" : why.text);
-        else if (!from_hex(text, key, VAULT_KEY_BYTES))
-                rc = err_set(err, "the desktop's keyring holds no key under this vault's name");
-        secret_free(text, HEX_KEY);
-        return rc;
+        if (rc > 0)
+                return err_set(err, "the desktop's keyring is locked or does not hold this vault's key; unlock it, or start the keyring of the user who made the vault");
+        return rc == 0 ? 0 : err_set(err, "the desktop's keyring does not answer: %s; start it, or log in to the desktop", esc_str(why.text));
 }
 
 static int service_make(json_t *root, const char *file, const struct root_ask *ask, uint8_t *key, struct err *err)
 {
-        char *text = secret_alloc(HEX_KEY);
-        int rc;
+        struct err why = ERR_INIT;
 
         (void)file;
         (void)ask;
-        if (!text)
-                return err_set(err, "no memory can be locked for secrets");
-        rc = random_bytes(key, VAULT_KEY_BYTES, err);
-        if (rc == 0) {
-                to_hex(key, VAULT_KEY_BYTES, text);
-                rc = root_service_store(json_string_value(json_object_get(root, "id")), text, err);
-        }
-        secret_free(text, HEX_KEY);
-        return rc;
+        return root_service_make(id_of(root), key, &why) == 0 ? 0 : err_set(err, "the desktop's keyring: %s", esc_str(why.text));
 }
 
 /* --- passphrase --- */
@@ -115,7 +98,7 @@ static int derive(json_t *root, const struct root_ask *ask, bool confirm, uint8_
         char *text;
         int rc;
 
-        if (!from_hex(json_string_value(json_object_get(root, "salt")), salt, SALT_BYTES) || !bounded(root, "memory_kib", MEMORY_KIB_MAX, &memory) ||
+        if (!root_unhex(json_string_value(json_object_get(root, "salt")), salt, SALT_BYTES) || !bounded(root, "memory_kib", MEMORY_KIB_MAX, &memory) ||
             !bounded(root, "passes", PASSES_MAX, &passes) || !bounded(root, "lanes", LANES_MAX, &lanes))
                 return err_set(err, "the vault's header has parameters that brome does not accept");
         if (!ask || !ask->passphrase)
@@ -144,9 +127,9 @@ static int passphrase_make(json_t *root, const char *file, const struct root_ask
         char text[2 * SALT_BYTES + 1];
 
         (void)file;
-        if (random_bytes(salt, sizeof(salt), err) < 0)
+        if (root_random(salt, sizeof(salt), err) < 0)
                 return -1;
-        to_hex(salt, sizeof(salt), text);
+        root_hex(salt, sizeof(salt), text);
         if (json_object_set_new(root, "salt", json_string(text)) < 0 || json_object_set_new(root, "memory_kib", json_integer(MEMORY_KIB)) < 0 ||
             json_object_set_new(root, "passes", json_integer(PASSES)) < 0 || json_object_set_new(root, "lanes", json_integer(LANES)) < 0)
                 return err_set(err, "out of memory");
@@ -185,7 +168,7 @@ static int key_file_make(json_t *root, const char *file, const struct root_ask *
                 return key_file_key(root, ask, key, err);
         if (fd < 0)
                 return err_sys(err, errno, "key file %.300s", file);
-        rc = random_bytes(key, VAULT_KEY_BYTES, err);
+        rc = root_random(key, VAULT_KEY_BYTES, err);
         if (rc == 0 && (fd_write_all(fd, key, VAULT_KEY_BYTES) < 0 || fsync(fd) < 0))
                 rc = err_sys(err, errno, "key file %.300s", file);
         fd_close(&fd);
@@ -198,16 +181,23 @@ static int key_file_make(json_t *root, const char *file, const struct root_ask *
 
 static int tpm_key(json_t *root, const struct root_ask *ask, uint8_t *key, struct err *err)
 {
-        (void)root;
+        struct root_tpm_blob blob;
+
         (void)ask;
-        (void)key;
-        return err_set(err, "a TPM is not available: this brome is built without it");
+        if (root_tpm_read(root, &blob) < 0)
+                return err_set(err, "the vault's header has parameters that brome does not accept");
+        return root_tpm_key(&blob, key, err);
 }
 
 static int tpm_make(json_t *root, const char *file, const struct root_ask *ask, uint8_t *key, struct err *err)
 {
+        struct root_tpm_blob blob;
+
         (void)file;
-        return tpm_key(root, ask, key, err);
+        (void)ask;
+        if (root_tpm_make(&blob, key, err) < 0)
+                return -1;
+        return root_tpm_write(root, &blob) < 0 ? err_set(err, "out of memory") : 0;
 }
 
 /* --- kinds --- */
@@ -238,11 +228,18 @@ bool root_available(enum root_kind kind, struct err *why)
         if (kind == ROOT_SECRET_SERVICE)
                 return root_service_there(why);
         if (kind == ROOT_TPM)
-                return tpm_key(NULL, NULL, NULL, why) == 0;
+                return root_tpm_there(why);
         return kind < ROOT_KIND_COUNT;
 }
 
-enum root_kind root_default(void) { return root_available(ROOT_SECRET_SERVICE, NULL) ? ROOT_SECRET_SERVICE : ROOT_PASSPHRASE; }
+enum root_kind root_default(bool terminal)
+{
+        if (root_available(ROOT_SECRET_SERVICE, NULL))
+                return ROOT_SECRET_SERVICE;
+        if (terminal)
+                return ROOT_PASSPHRASE;
+        return root_available(ROOT_TPM, NULL) ? ROOT_TPM : ROOT_KIND_COUNT;
+}
 
 int root_make(enum root_kind kind, const char *key_file, const struct root_ask *ask, json_t **root, uint8_t key[VAULT_KEY_BYTES], struct err *err)
 {
@@ -252,9 +249,9 @@ int root_make(enum root_kind kind, const char *key_file, const struct root_ask *
 
         if (kind >= ROOT_KIND_COUNT)
                 return err_set(err, "there is no such root of trust");
-        if (random_bytes(id, sizeof(id), err) < 0)
+        if (root_random(id, sizeof(id), err) < 0)
                 return -1;
-        to_hex(id, sizeof(id), text);
+        root_hex(id, sizeof(id), text);
         r = json_pack("{s:s, s:s}", "kind", kinds[kind].name, "id", text);
         if (!r)
                 return err_set(err, "out of memory");

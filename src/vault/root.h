@@ -2,7 +2,7 @@
  *
  *   secret-service  the desktop's keyring holds 32 random bytes under the vault's id
  *   passphrase      Argon2id (RFC 9106) of what a person types; the parameters stand in the vault's header
- *   tpm             not built in: said so, never silently replaced
+ *   tpm             32 random bytes sealed to this machine's TPM; the sealed blob stands in the vault's header
  *   key-file        a file of 32 bytes, 0600; only when it is named
  * The kernel's session keyring caches a key for a time; it is no root.
  * SECURITY: a header is a file's bytes: its parameters are bounded before they are obeyed. Keys live in secret_alloc memory of the caller. */
@@ -29,8 +29,8 @@ const char *root_name(enum root_kind kind);
 enum root_kind root_by_name(struct slice name);
 /* Can it be used here and now? When not, `why` says in one line. */
 bool root_available(enum root_kind kind, struct err *why);
-/* The first in the design's order that is available without being named. */
-enum root_kind root_default(void);
+/* The first in the order above that is available without being named: a passphrase where a terminal is, a TPM where there is none. ROOT_KIND_COUNT: none. */
+enum root_kind root_default(bool terminal);
 
 /* A new root for vault.create: *root (new reference) and its key. key_file: of ROOT_KEY_FILE, an absolute path; made when it is not there. */
 int root_make(enum root_kind kind, const char *key_file, const struct root_ask *ask, json_t **root, uint8_t key[VAULT_KEY_BYTES], struct err *err)
@@ -42,11 +42,5 @@ int root_key(json_t *root, const struct root_ask *ask, uint8_t key[VAULT_KEY_BYT
 bool root_cache_get(json_t *root, uint8_t key[VAULT_KEY_BYTES]);
 bool root_cache_put(json_t *root, const uint8_t key[VAULT_KEY_BYTES], unsigned timeout_s);
 void root_cache_forget(json_t *root);
-
-/* service.c. 0; -1 with the reason. */
-int root_service_store(const char *id, const char *text, struct err *err) __attribute__((warn_unused_result));
-/* Fills out with the text (NUL terminated). */
-int root_service_lookup(const char *id, char *out, size_t size, struct err *err) __attribute__((warn_unused_result));
-bool root_service_there(struct err *why);
 
 #endif

@@ -1,5 +1,5 @@
 /* Roots of trust: the same key comes back, a wrong passphrase gives another, and a header cannot ask for more than brome accepts. */
-#include "vault/root.h"
+#include "vault/root_priv.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,12 +83,20 @@ static void kinds(void **state)
         (void)state;
         for (int k = 0; k < ROOT_KIND_COUNT; k++)
                 assert_int_equal(root_by_name(slice_str(root_name((enum root_kind)k))), k);
+        setenv("BROME_TPM", "swtpm:path=/nonexistent", 1);
         assert_false(root_available(ROOT_TPM, &err));
-        assert_non_null(strstr(err.text, "not available"));
+        assert_null(strchr(err.text, '\n'));
+        assert_true(strstr(err.text, "there is no TPM at swtpm:path=/nonexistent") || strstr(err.text, "not installed"));
         assert_int_equal(root_key(root, NULL, key, &err), -1);
         assert_int_equal(root_key(NULL, NULL, key, &err), -1);
         json_decref(root);
-        assert_true(root_default() == ROOT_PASSPHRASE || root_default() == ROOT_SECRET_SERVICE);
+        /* No keyring, no TPM: a passphrase where somebody can be asked, otherwise nothing. */
+        unsetenv("DBUS_SESSION_BUS_ADDRESS");
+        setenv("XDG_RUNTIME_DIR", "/nonexistent", 1);
+        assert_false(root_available(ROOT_SECRET_SERVICE, &err));
+        assert_string_equal(err.text, "there is no session bus");
+        assert_int_equal(root_default(true), ROOT_PASSPHRASE);
+        assert_int_equal(root_default(false), ROOT_KIND_COUNT);
 }
 
 /* Where the kernel lets us, it keeps the key; nowhere is it an error. */
@@ -110,9 +118,93 @@ static void cache(void **state)
         json_decref(none);
 }
 
+static int answers(const void *in, void *out, struct err *err)
+{
+        (void)err;
+        memcpy(out, in, 4);
+        puts("a library's chatter");
+        return 0;
+}
+
+static int says_no(const void *in, void *out, struct err *err)
+{
+        (void)in;
+        memset(out, 'x', 4);
+        return err_set(err, "not today");
+}
+
+static int has_none(const void *in, void *out, struct err *err)
+{
+        (void)in;
+        (void)out;
+        (void)err;
+        return 1;
+}
+
+static int falls(const void *in, void *out, struct err *err)
+{
+        (void)in;
+        (void)out;
+        (void)err;
+        _exit(0);
+}
+
+static int hangs(const void *in, void *out, struct err *err)
+{
+        (void)in;
+        (void)out;
+        (void)err;
+        return pause();
+}
+
+/* A library that falls over or never answers is a reason, not an end. */
+static void aside(void **state)
+{
+        struct err err = ERR_INIT;
+        char out[5] = "----";
+
+        (void)state;
+        assert_int_equal(root_aside(answers, "abcd", out, 4, 30, &err), 0);
+        assert_string_equal(out, "abcd");
+        assert_int_equal(root_aside(says_no, NULL, out, 4, 30, &err), -1);
+        assert_string_equal(err.text, "not today");
+        assert_int_equal(root_aside(has_none, NULL, out, 4, 30, &err), 1);
+        assert_int_equal(root_aside(falls, NULL, out, 4, 30, &err), -1);
+        assert_non_null(strstr(err.text, "without an answer"));
+        assert_int_equal(root_aside(hangs, NULL, out, 4, 1, &err), -1);
+        assert_non_null(strstr(err.text, "within 1 seconds"));
+        assert_string_equal(out, "abcd"); /* untouched by what failed */
+        assert_int_equal(root_aside(answers, "abcd", out, ROOT_ASIDE_BYTES_MAX + 1, 30, &err), -1);
+}
+
+/* A TPM's header: what is written is read, and nothing else is. */
+static void tpm_header(void **state)
+{
+        struct root_tpm_blob b = { .private_bytes = 150 }, c;
+        json_t *root = json_object();
+
+        (void)state;
+        memset(b.parent, 1, sizeof(b.parent));
+        memset(b.unique, 0xfe, sizeof(b.unique));
+        memset(b.private, 0x5a, b.private_bytes);
+        assert_int_equal(root_tpm_read(root, &c), -1);
+        assert_int_equal(root_tpm_read(NULL, &c), -1);
+        assert_int_equal(root_tpm_write(root, &b), 0);
+        assert_int_equal(root_tpm_read(root, &c), 0);
+        assert_memory_equal(&b, &c, sizeof(b));
+        json_object_set_new(root, "private", json_string(""));
+        assert_int_equal(root_tpm_read(root, &c), -1);
+        json_object_set_new(root, "private", json_string("5A"));
+        assert_int_equal(root_tpm_read(root, &c), -1);
+        json_object_set_new(root, "private", json_integer(5));
+        assert_int_equal(root_tpm_read(root, &c), -1);
+        json_decref(root);
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(passphrase), cmocka_unit_test(key_file), cmocka_unit_test(kinds), cmocka_unit_test(cache) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(passphrase), cmocka_unit_test(key_file), cmocka_unit_test(kinds),
+                                            cmocka_unit_test(cache),      cmocka_unit_test(aside),    cmocka_unit_test(tpm_header) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
