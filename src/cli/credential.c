@@ -180,6 +180,8 @@ int cmd_credential_ls(struct cli *cli, int argc, char **argv)
         }
         if (!cli->json && strcmp(chan_str(&answer, "vault", ""), "locked") == 0)
                 cli_note("the vault is locked, so what it holds is not known; `brome unlock` opens it");
+        else if (!cli->json && strcmp(chan_str(&answer, "vault", ""), "unreadable") == 0)
+                cli_note("the vault's file cannot be used, so what it holds is not known; `brome unlock` says why");
         chan_msg_fini(&answer);
         return EXIT_OK;
 }

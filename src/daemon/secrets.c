@@ -31,8 +31,8 @@ struct intake {
 
 struct secrets {
         struct event_base *base;
-        struct vault *vault;    /* NULL: its file is not safe to read */
-        struct err vault_error; /* why */
+        const char *vault_path;
+        struct vault *vault; /* NULL: its file is not safe to read */
         secrets_changed_fn *changed;
         void *ctx;
         struct given given[SECRETS_GIVEN_MAX];
@@ -42,17 +42,18 @@ struct secrets {
 struct secrets *secrets_new(struct event_base *base, const char *vault_path, secrets_changed_fn *changed, void *ctx, struct err *err)
 {
         struct secrets *s = calloc(1, sizeof(*s));
+        struct err why = ERR_INIT;
 
         if (!s) {
                 err_set(err, "out of memory");
                 return NULL;
         }
-        *s = (struct secrets){ .base = base, .changed = changed, .ctx = ctx };
+        *s = (struct secrets){ .base = base, .vault_path = vault_path, .changed = changed, .ctx = ctx };
         for (size_t i = 0; i < SECRET_INTAKES; i++)
                 s->intakes[i].fd = -1;
-        s->vault = vault_load(vault_path, &s->vault_error);
+        s->vault = vault_load(vault_path, &why);
         if (!s->vault)
-                log_error("the vault is left alone: %s", s->vault_error.text);
+                log_error("the vault is left alone: %s", why.text);
         return s;
 }
 
@@ -81,8 +82,11 @@ void secrets_free(struct secrets *s)
 
 struct vault *secrets_vault(struct secrets *s, struct err *why)
 {
-        if (!s->vault)
-                err_set(why, "%s", s->vault_error.text);
+        /* Its user may have put the file right, put one back, or removed it. What is open is the truth itself. */
+        if (s->vault && vault_state(s->vault) == VAULT_OPEN)
+                return s->vault;
+        vault_free(s->vault);
+        s->vault = vault_load(s->vault_path, why);
         return s->vault;
 }
 

@@ -26,7 +26,7 @@ struct secrets *secrets_new(struct event_base *base, const char *vault_path, sec
         __attribute__((warn_unused_result));
 void secrets_free(struct secrets *s); /* locks the vault, wipes everything */
 
-/* NULL with the reason where its file is not safe. */
+/* NULL with the reason where its file is not safe; while it is not open its file is looked at again each time, so what was given is gone. */
 struct vault *secrets_vault(struct secrets *s, struct err *why);
 
 enum secret_have { SECRET_HERE, SECRET_LOCKED, SECRET_NONE };

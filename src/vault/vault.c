@@ -104,6 +104,7 @@ static void adopt_box(struct vault *v, uint8_t *box, size_t bytes)
 struct vault *vault_load(const char *path, struct err *err)
 {
         struct vault *v = calloc(1, sizeof(*v));
+        struct err why = ERR_INIT;
         struct vault_file f;
         struct buf bytes;
         int rc;
@@ -115,9 +116,11 @@ struct vault *vault_load(const char *path, struct err *err)
         v->path = path;
         buf_init(&bytes, VAULT_FILE_BYTES_MAX + 65536);
         rc = read_file(path, &bytes, err);
-        if (rc == 0 && (rc = vault_file_read(buf_slice(&bytes), &f, err)) == 0) {
+        if (rc == 0 && (rc = vault_file_read(buf_slice(&bytes), &f, &why)) == 0) {
                 v->root = f.root;
                 v->state = VAULT_LOCKED;
+        } else if (rc < 0 && why.text[0]) {
+                err_set(err, "%.300s: %s; put it back from a copy, or move it away and add the credentials again", path, why.text);
         }
         buf_fini(&bytes);
         if (rc >= 0)
@@ -172,6 +175,9 @@ int vault_create(struct vault *v, json_t *root, const uint8_t key[VAULT_KEY_BYTE
                 return err_set(err, "there is a vault already");
         if (!json_is_object(root) || !json_is_string(json_object_get(root, "kind")))
                 return err_set(err, "a vault needs a root of trust");
+        /* SECURITY: never over another one, which may have been put back since this was loaded. */
+        if (faccessat(AT_FDCWD, v->path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+                return err_set(err, "%s: there is something already", v->path);
         box = secret_alloc(vault_box_bytes(NULL, 0));
         kept = keep_key(key);
         if (!box || !kept) {
@@ -205,7 +211,7 @@ static uint8_t *open_box(const struct vault_file *f, const uint8_t *key, struct 
         if (aead(false, key, f, f->box, box, tag) && vault_box_read(slice_of(box, f->box.n), entries) >= 0)
                 return box;
         secret_free(box, f->box.n);
-        err_set(err, "the vault cannot be opened with this key");
+        err_set(err, "the vault cannot be opened with this key: it is another one's key or a wrong passphrase, or the file was changed");
         return NULL;
 }
 

@@ -2,7 +2,7 @@
  *
  * File: a JSON header line (version, root of trust, its parameters), authenticated; then one AEAD box (ChaCha20-Poly1305, RFC 8439, a fresh random
  * nonce each write) of all entries. Written to a temporary file, synced, renamed. Wrong key and changed bytes look the same: "cannot be opened with this key".
- * Roots of trust: `secret-service` (the desktop's keyring holds 32 random bytes), `passphrase` (Argon2id, RFC 9106), `key-file` (0600, only when named). The
+ * Roots of trust: `secret-service` (the desktop's keyring holds 32 random bytes), `passphrase` (Argon2id, RFC 9106), `tpm`, `key-file` (0600, only when named). The
  * command line gets the key from the root (root.h) and passes it over a descriptor; bromed never talks to a keyring.
  * SECURITY: plain secrets and keys live in locked memory that is left out of dumps, wiped on lock and exit. */
 #ifndef BROME_VAULT_VAULT_H

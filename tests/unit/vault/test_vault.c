@@ -180,6 +180,32 @@ static void names(void **state)
         vault_free(v);
 }
 
+/* A file that was put there after the look is not written over, whatever it is. */
+static void put_back(void **state)
+{
+        struct err err = ERR_INIT;
+        json_t *root = json_pack("{s:s}", "kind", "key-file");
+        struct vault *absent = load(), *v;
+
+        (void)state;
+        v = made();
+        put(v, "forge", "ghp_real");
+        vault_free(v);
+        assert_int_equal(vault_create(absent, root, other, &err), -1);
+        assert_int_equal(vault_state(absent), VAULT_ABSENT);
+        v = load();
+        assert_int_equal(vault_unlock(v, key, &err), 0);
+        assert_true(slice_is(vault_get(v, SLICE_LIT("forge")), "ghp_real"));
+        vault_free(v);
+        unlink(path);
+        assert_int_equal(symlink("/nonexistent", path), 0);
+        assert_int_equal(vault_create(absent, root, other, &err), -1);
+        unlink(path);
+        assert_int_equal(vault_create(absent, root, other, &err), 0);
+        vault_free(absent);
+        json_decref(root);
+}
+
 /* Locked, apart, wiped when given back. */
 static void memory(void **state)
 {
@@ -214,7 +240,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(round_trip, set_up, tear_down), cmocka_unit_test_setup_teardown(changed, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(unsafe, set_up, tear_down),     cmocka_unit_test_setup_teardown(names, set_up, tear_down),
-                cmocka_unit_test(memory),
+                cmocka_unit_test_setup_teardown(put_back, set_up, tear_down), cmocka_unit_test(memory),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
