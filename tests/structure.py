@@ -11,7 +11,7 @@ SRC = TOP / "src"
 # folder: what it may include besides itself and base
 MAY = {"base": set(), "account": {"wire"}, "vault": set(), "rules": {"account"}, "files": {"rules"}, "wire": set(), "journal": set(), "control": {"journal"}, "share": set(), "guest": {"account", "vm"}, "attach": {"guest"}, "vm": set(),
        "launch": {"account", "share", "guest", "vm"}, "inner": {"account", "rules", "wire", "journal", "link", "tls"}, "outer": {"account", "rules", "wire", "journal", "link", "tls"},
-       "daemon": {"account", "vault", "rules", "files", "journal", "control", "share"}, "cli": {"account", "vault", "rules", "files", "wire", "journal", "control", "share", "attach"}, "link": {"wire"}, "tls": set()}
+       "daemon": {"account", "vault", "rules", "files", "journal", "control", "share"}, "cli": {"account", "vault", "rules", "files", "wire", "journal", "control", "share", "attach", "vm"}, "link": {"wire"}, "tls": set()}
 PURE = {"account", "rules", "wire"}
 PURE_FORBIDS = ("unistd.h", "base/log.h", "event2/", "sys/socket.h\"", "fcntl.h", "sqlite3.h")
 BANNED = re.compile(r"\b(strcpy|strcat|sprintf|vsprintf|strtok|atoi|atol|scanf|sscanf|fscanf|alloca|system|popen|signal|select|gethostbyname|getaddrinfo|tmpnam|mktemp)\s*\(")

@@ -1,0 +1,162 @@
+/* brome image build, ls, rm: the images of virtual machines (docs/VM.md). Everything happens here, as this user; bromed is not asked. */
+#include "cli/cli.h"
+#include "base/esc.h"
+#include "vm/build.h"
+#include "vm/image.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static volatile sig_atomic_t interrupted;
+static void on_signal(int number) { interrupted = number; }
+
+static void say_step(const char *text) { cli_note("%s", text); }
+static void say_lines(struct slice lines)
+{
+        if (lines.n > 0)
+                cli_note_lines(lines);
+}
+
+static void print_object(json_t *o)
+{
+        char *text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
+
+        if (text)
+                puts(text);
+        free(text);
+        json_decref(o);
+}
+
+/* /init of the machine; a stand-in while it is not installed. */
+static int find_init(struct image_build *how, struct err *err)
+{
+        struct err first = ERR_INIT;
+
+        how->init_is_machine = paths_program(how->init, "brome-guest-vm", &first) == 0;
+        if (how->init_is_machine)
+                return 0;
+        if (paths_program(how->init, "brome-guest", err) < 0)
+                return -1;
+        cli_note("brome-guest-vm is not installed; the image gets brome-guest in its place, and no machine can start from it");
+        return 0;
+}
+
+int cmd_image_build(struct cli *cli, int argc, char **argv)
+{
+        static struct image_build how; /* large path */
+        struct sigaction action = { .sa_handler = on_signal };
+        char id[IMAGE_ID_CHARS + 1];
+        struct err err = ERR_INIT;
+        int at = cli_options(cli, argc, argv, NULL, 0), rc;
+
+        if (at < 0)
+                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        if (at < argc)
+                return cli_usage(cli, "unexpected `%s`", esc_str(argv[at]));
+        how = (struct image_build){ .state = cli->paths.state, .step = say_step, .lines = say_lines, .stop = &interrupted };
+        if (find_init(&how, &err) < 0)
+                return cli_fail(EXIT_HOST, "%s", err.text);
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+        sigaction(SIGHUP, &action, NULL);
+        rc = image_build(&how, id, &err);
+        if (rc < 0 && interrupted)
+                return cli_fail(128 + interrupted, "%s", err.text);
+        if (rc < 0)
+                return cli_fail(rc == -2 ? EXIT_HOST : EXIT_NO, "%s", err.text);
+        if (cli->json)
+                print_object(json_pack("{s:s}", "image", id));
+        else
+                printf("%s\n", id);
+        return EXIT_OK;
+}
+
+static const char *when(int64_t us, char out[32])
+{
+        time_t t = (time_t)(us / 1000000);
+        struct tm tm;
+
+        if (us <= 0 || !localtime_r(&t, &tm) || !strftime(out, 32, "%Y-%m-%d %H:%M", &tm))
+                memcpy(out, "-", 2);
+        return out;
+}
+
+static void list_json(const struct image *i)
+{
+        json_t *users = json_array(), *o;
+
+        for (size_t u = 0; u < i->user_count; u++)
+                json_array_append_new(users, json_string(esc_str(i->users[u])));
+        o = json_pack("{s:s, s:b, s:I, s:o}", "image", i->id, "current", i->current, "disk_bytes", (json_int_t)i->disk_bytes, "workspaces", users);
+        if (i->broken) {
+                json_object_set_new(o, "broken", json_string(i->why));
+        } else {
+                json_object_update_new(o, json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "suite", i->manifest.suite, "kernel", i->manifest.kernel, "architecture",
+                                                    i->manifest.architecture, "init", i->manifest.init, "owners", i->manifest.all_owners ? "all" : "root", "packages",
+                                                    (json_int_t)json_object_size(i->manifest.packages), "made_us", (json_int_t)i->manifest.made_us));
+                json_object_set_new(o, "accel", i->accel[0] ? json_string(i->accel) : json_null());
+                json_object_set_new(o, "accel_why", i->why[0] ? json_string(i->why) : json_null());
+        }
+        print_object(o);
+}
+
+static void list_text(const struct image *i)
+{
+        char made[32];
+
+        printf("%-16s %c %-10s %-22s %6.1f MB  %-16s %-5s", i->id, i->current ? '*' : ' ', i->broken ? "-" : i->manifest.suite, i->broken ? "-" : i->manifest.kernel,
+               (double)i->disk_bytes / (1024 * 1024), when(i->manifest.made_us, made), i->accel[0] ? i->accel : "-");
+        for (size_t u = 0; u < i->user_count; u++)
+                printf("%s%s", u ? ", " : " ", esc_str(i->users[u]));
+        printf("%s\n", i->user_count ? "" : " -");
+        if (i->broken)
+                printf("                   broken: %s\n", i->why);
+}
+
+int cmd_image_ls(struct cli *cli, int argc, char **argv)
+{
+        struct images images;
+        struct err err = ERR_INIT;
+        int at = cli_options(cli, argc, argv, NULL, 0);
+
+        if (at < 0)
+                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        if (at < argc)
+                return cli_usage(cli, "unexpected `%s`", esc_str(argv[at]));
+        if (images_list(cli->paths.state, &images, &err) < 0)
+                return cli_fail(EXIT_NO, "%s", err.text);
+        if (!cli->json && images.count)
+                printf("%-16s   %-10s %-22s %9s  %-16s %-5s %s\n", "IMAGE", "SUITE", "KERNEL", "ON DISK", "MADE", "ACCEL", "WORKSPACES");
+        for (size_t i = 0; i < images.count; i++) {
+                if (cli->json)
+                        list_json(&images.all[i]);
+                else
+                        list_text(&images.all[i]);
+        }
+        if (!images.count)
+                cli_note("there is no image yet; `brome image build` makes one");
+        images_free(&images);
+        return EXIT_OK;
+}
+
+int cmd_image_rm(struct cli *cli, int argc, char **argv)
+{
+        int at = cli_options(cli, argc, argv, NULL, 0);
+
+        if (at < 0)
+                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        if (at >= argc)
+                return cli_usage(cli, "which image? `brome image ls` lists them");
+        for (; at < argc; at++) {
+                struct err err = ERR_INIT;
+                if (images_remove(cli->paths.state, argv[at], &err) != 0)
+                        return cli_fail(EXIT_NO, "%s", err.text);
+                if (cli->json)
+                        print_object(json_pack("{s:s}", "removed", argv[at]));
+        }
+        return EXIT_OK;
+}
