@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -301,8 +302,47 @@ static int write_below(struct build *b, const char *name, struct slice text, str
         return fd_write_file_unsynced(path, 0644, text.p, text.n, err);
 }
 
+static const char *const devices[] = { "null", "zero", "full", "random", "urandom", "tty" };
+
+/* mmdebstrap's own way wants a terminal of another user, which a namespace with one id does not have: what it would mount is there before it starts. */
+static int devices_mount(struct build *b, struct err *err)
+{
+        char from[64], to[PATH_MAX];
+
+        build_path(b, to, "root/dev/pts");
+        if (fd_mkdirs(to, 0755, err) < 0)
+                return -1;
+        if (mount("devpts", to, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,mode=620,ptmxmode=666") < 0)
+                return err_sys(err, errno, "cannot mount devpts in a user namespace");
+        for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+                int fd;
+                build_path(b, to, "root/dev/%s", devices[i]);
+                snprintf(from, sizeof(from), "/dev/%s", devices[i]);
+                fd = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+                fd_close(&fd);
+                if (mount(from, to, NULL, MS_BIND, NULL) < 0)
+                        return err_sys(err, errno, "cannot show %s in a user namespace", from);
+        }
+        build_path(b, to, "root/dev/ptmx");
+        return symlink("pts/ptmx", to) < 0 ? err_sys(err, errno, "%s", to) : 0;
+}
+
+static void devices_unmount(struct build *b)
+{
+        char path[PATH_MAX];
+
+        for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+                build_path(b, path, "root/dev/%s", devices[i]);
+                umount2(path, MNT_DETACH);
+        }
+        build_path(b, path, "root/dev/pts");
+        umount2(path, MNT_DETACH);
+}
+
 static int make_root(struct build *b, struct err *err)
 {
+        bool one = b->owners.kind == OWNERS_ONE;
+        int rc;
         static const char *const excluded[] = { "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-include=/usr/share/doc/*/copyright",
                                                 "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=force-unsafe-io" };
         char root[PATH_MAX], sources[PATH_MAX], include[1024] = "--include=";
@@ -314,8 +354,13 @@ static int make_root(struct build *b, struct err *err)
         build_path(b, sources, "host.sources");
         if (write_below(b, "host.sources", buf_slice(&b->sources.with_logins), err) < 0)
                 return -1;
-        return BUILD_RUN(b, false, err, "mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--skip=cleanup/apt,chroot/mount/sys,output/dev", include,
-                         excluded[0], excluded[1], excluded[2], excluded[3], excluded[4], b->suite, root, sources);
+        if (one && devices_mount(b, err) < 0)
+                return -1;
+        rc = BUILD_RUN(b, false, err, "mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory",
+                       one ? "--skip=check/empty,chroot/mount/dev,chroot/mount/sys,cleanup/apt,output/dev" : "--skip=chroot/mount/sys,cleanup/apt,output/dev", include, excluded[0],
+                       excluded[1], excluded[2], excluded[3], excluded[4], b->suite, root, sources);
+        devices_unmount(b);
+        return rc;
 }
 
 /* Keys that the sources name and that no package of the image brought. */

@@ -82,8 +82,6 @@ static int parse_lines(struct modules *m, struct slice text, struct err *err)
                 for (rest = needs; rest.n > 0;)
                         if (!path_ok(cut(&rest, ' ')))
                                 return err_set(err, "modules.dep: %s needs what is no module", esc(path));
-                if (m->count == MODULES_MAX)
-                        return err_set(err, "modules.dep has more than %d modules", MODULES_MAX);
                 m->all[m->count++] = (struct module){ .path = path, .needs = needs };
         }
         return 0;
@@ -91,11 +89,17 @@ static int parse_lines(struct modules *m, struct slice text, struct err *err)
 
 int modules_parse(struct modules *m, struct slice text, struct err *err)
 {
+        size_t lines = 1; /* at most: the last one may have no end */
+
         *m = (struct modules){ 0 };
         if (text.n > MODULES_TEXT_BYTES)
                 return err_set(err, "modules.dep is larger than %d bytes", MODULES_TEXT_BYTES);
-        m->all = calloc(MODULES_MAX, sizeof(*m->all));
-        m->order = calloc(MODULES_MAX, sizeof(*m->order));
+        for (size_t i = 0; i < text.n; i++)
+                lines += text.p[i] == '\n';
+        if (lines > MODULES_MAX)
+                return err_set(err, "modules.dep has more than %d lines", MODULES_MAX);
+        m->all = calloc(lines, sizeof(*m->all));
+        m->order = calloc(lines, sizeof(*m->order));
         if (!m->all || !m->order) {
                 modules_free(m);
                 return err_set(err, "no memory");

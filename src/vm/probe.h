@@ -8,7 +8,7 @@
 
 enum {
         PROBE_KVM_MS = 10 * 1000,  /* 1 s where it works; one that hangs must not be waited for long */
-        PROBE_TCG_MS = 120 * 1000, /* 2 to 5 s on an idle machine; emulation on a busy one is slow */
+        PROBE_TCG_MS = 240 * 1000, /* 2 to 5 s on an idle machine; a minute was seen on a busy one */
         PROBE_TEXT_BYTES = 240,
         PROBE_HELLO_BYTES = 12,
 };

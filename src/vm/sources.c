@@ -76,12 +76,21 @@ static bool words_have(const struct words *w, const char *word)
         return false;
 }
 
+/* Components: no address, no login. */
+static bool plain_words(const struct words *w)
+{
+        for (size_t i = 0; i < w->n; i++)
+                if (slice_find(w->w[i], '@') >= 0 || slice_find(w->w[i], ':') >= 0)
+                        return false;
+        return true;
+}
+
 /* SUITE or SUITE-…; "SUITE/" (a flat one) is not. */
 static bool suite_ok(struct slice s, const char *suite)
 {
         size_t n = strlen(suite);
 
-        return slice_is(s, suite) || (slice_starts(s, slice_str(suite)) && s.n > n + 1 && s.p[n] == '-' && slice_find(s, '/') < 0);
+        return slice_is(s, suite) || (slice_starts(s, slice_str(suite)) && s.n > n + 1 && s.p[n] == '-' && slice_find(s, '/') < 0 && slice_find(s, ':') < 0);
 }
 
 static struct words suites_kept(struct words all, const char *suite)
@@ -167,7 +176,7 @@ static int take(struct sources *s, const struct stanza *st, const char *suite)
                 return 0;
         suites = suites_kept(suites, suite);
         uris = uris_kept(uris);
-        if (!words_have(&types, "deb") || uris.n == 0 || suites.n == 0 || !words_have(&components, "main"))
+        if (!words_have(&types, "deb") || uris.n == 0 || suites.n == 0 || !words_have(&components, "main") || !plain_words(&components))
                 return 0;
         for (int i = 0; i < 2; i++) {
                 struct buf *out = i ? &s->with_logins : &s->text;
