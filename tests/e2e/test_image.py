@@ -93,7 +93,9 @@ def hidden(target, empty):
 
 
 def left(b):
-    return sorted(p.name for p in (b.dir / "state/images").glob("*")) + sorted(p.name for p in (b.dir / "state/images").glob(".new*"))
+    """What is in the folder of images besides its lock, hidden or not."""
+    images = b.dir / "state/images"
+    return sorted(p.name for p in images.iterdir() if p.name != ".lock") if images.exists() else []
 
 
 def test_what_the_host_lacks(w):

@@ -27,8 +27,8 @@ def have_mmdebstrap():
 
 
 def a_user():
-    """An ordinary one, who has no subordinate ids on most machines."""
-    return "nobody"
+    """One that every Debian has, with a group of the same name, and who has no subordinate ids on most machines."""
+    return "games"
 
 
 def mirror_answers():
