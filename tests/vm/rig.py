@@ -10,7 +10,7 @@ import driver  # noqa: E402
 # In the order in which they are loaded.
 MODULES = ("virtio_ring virtio virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_console virtio_blk crc32c_generic crc16 mbcache jbd2 ext4 "
            "failover net_failover virtio_net rng-core virtio-rng 9pnet 9pnet_virtio netfs fscache 9p").split()
-PROGRAMS = "sh bash cat ls stty tty sleep mount grep stat id date env head readlink touch cp mkdir rm ln chmod wc uname ps kill ip sync test setsid sed find".split()
+PROGRAMS = "sh bash cat ls stty tty sleep mount grep stat id date env head readlink touch cp mkdir rm ln chmod wc uname ps kill ip sync test setsid sed find seq".split()
 SERIAL = {"system": "system", "home": "home"}
 MAC, GATE = bytes.fromhex("02bb00000002"), bytes.fromhex("02bb00000001")
 
