@@ -34,6 +34,7 @@ struct account {
         char placeholder[PLACEHOLDER_BYTES_MAX + 1]; /* what the mask puts in the secret's place */
         struct account_mask *mask;
         struct token tokens[REGISTRY_TOKENS_MAX];
+        struct realms realms;
         size_t token_count; /* places that were ever taken: most accounts mint none, and are asked for each request */
         struct use uses[ACCOUNT_HOSTS_MAX];
         size_t use_count;
@@ -160,6 +161,9 @@ int account_policy(struct account *a, const struct policy *p, struct err *err)
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------------------------------- */
 
+const struct realms *account_realms(const struct account *a) { return &a->realms; }
+void account_challenged(struct account *a, struct slice www_authenticate) { realms_learn(&a->realms, www_authenticate); }
+
 static void token_drop(struct token *t)
 {
         secret_free(t->secret, t->secret_n);
@@ -275,6 +279,22 @@ static bool token_is_good(const struct account *a, int64_t now_ms)
         return false;
 }
 
+/* Past their time, and past that of a client whose clock is late. */
+static void tokens_expire(struct account *a, int64_t now_ms)
+{
+        bool any = false;
+
+        for (size_t i = 0; i < a->token_count; i++)
+                if (a->tokens[i].secret && now_ms - a->tokens[i].until_ms > ACCOUNT_TOKEN_GRACE_MS) {
+                        token_drop(&a->tokens[i]);
+                        any = true;
+                }
+        while (a->token_count && !a->tokens[a->token_count - 1].secret)
+                a->token_count--;
+        if (any)
+                (void)!mask_renew(a); /* without memory the old one masks more than it need */
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
         struct account *a = arg;
@@ -283,6 +303,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         (void)fd;
         (void)what;
         tell_uses(a);
+        tokens_expire(a, now_ms);
         /* SECURITY: what was asked in vain stays counted as long as it counts. */
         if (link_streams(a->outer->link) || token_is_good(a, now_ms) || (a->outer->budgets && budgets_matter(a->outer->budgets, now_ms)))
                 a->idle_since_ms = now_ms;

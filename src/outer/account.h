@@ -7,6 +7,7 @@
 
 #include "account/mask.h"
 #include "account/registry.h"
+#include "account/tokenserver.h"
 #include "outer/decide.h"
 #include "outer/outer.h"
 
@@ -24,6 +25,9 @@ struct slice account_name(const struct account *a);
 struct slice account_minted_in(const struct account *a, const struct request *req);
 /* What a placeholder stands for: a minted one's token, else the credential's secret. Borrows from the account. */
 struct slice account_secret(const struct account *a, struct slice minted);
+/* Where its registry's token server was said to be. */
+const struct realms *account_realms(const struct account *a);
+void account_challenged(struct account *a, struct slice www_authenticate);
 /* Keeps tokens of an answer. 0; -1: no room or memory: then the answer must not pass. */
 int account_keep(struct account *a, const struct minted *minted, size_t count) __attribute__((warn_unused_result));
 

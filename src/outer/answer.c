@@ -1,6 +1,7 @@
 /* Answers that are looked at: see answer.h. */
 #include "outer/answer.h"
 
+#include "account/tokenserver.h"
 #include "base/esc.h"
 #include "outer/account.h"
 #include "outer/frames.h"
@@ -15,7 +16,8 @@ struct answer {
         struct account_mask *mask; /* NULL: the plain door */
         struct mask_stream stream;
         struct codings *decode; /* NULL: it comes as it is */
-        bool rewrites, frames_on, ended, minting;
+        bool rewrites, frames_on, ended;
+        enum mint minting;
         struct rewrite rewrite;
         struct frames frames;
         struct buf raw, mid; /* not decoded yet; between rewriting and masking */
@@ -94,7 +96,7 @@ static int look_at_fields(struct exchange *ex, struct headers *fields)
 {
         struct header *at = arena_alloc_array(&ex->arena, fields->n + 1, sizeof(*at));
         struct account_mask *mask = ex->outer->account ? account_mask_hold(ex->outer->account) : NULL;
-        bool via = ex->to.base.n > 0;
+        bool via = ex->to.base.n > 0, asked = mint_asked(ex);
         struct rewrite rewrite;
         struct buf changed;
         size_t n = 0;
@@ -105,7 +107,7 @@ static int look_at_fields(struct exchange *ex, struct headers *fields)
         for (size_t i = 0; rc >= 0 && i < fields->n; i++) {
                 at[n] = fields->at[i];
                 rc = look_at_field(ex, mask ? mask->mask : NULL, via ? &rewrite : NULL, &at[n], &changed);
-                n += rc == 1;
+                n += rc == 1 && !(asked && tokenserver_drops(at[n].name));
         }
         buf_fini(&changed);
         account_mask_release(mask);
@@ -190,7 +192,7 @@ static int pass(struct answer *a, struct slice in, bool last)
 /* It is no token's answer after all: the head goes, then what stands here. */
 static int stop_minting(struct answer *a)
 {
-        a->minting = false;
+        a->minting = MINT_NO;
         if (exchange_send_head(a->ex, &a->head, false) < 0 || pass(a, buf_slice(&a->body), false) < 0)
                 return -1;
         buf_clear(&a->body);
@@ -205,9 +207,19 @@ static int take_decoded(struct answer *a, struct slice in)
                 return fail(a, REASON_LIMIT, "out of memory");
         if (buf_len(&a->body) <= REGISTRY_ANSWER_BYTES_MAX)
                 return 0;
-        if (mint_suspects(buf_slice(&a->body)))
+        if (a->minting == MINT_MUST || tokenserver_suspects(buf_slice(&a->body)))
                 return fail(a, REASON_ANSWER_UNDECODABLE, "an answer with a token in it is too large to be looked at");
         return stop_minting(a);
+}
+
+/* There are new secrets: they are masked in what is here, head and trailers too. */
+static int mask_anew(struct answer *a)
+{
+        mask_end(&a->stream);
+        account_mask_release(a->mask);
+        a->mask = account_mask_hold(a->ex->outer->account);
+        mask_begin(&a->stream, a->mask->mask);
+        return look_at_fields(a->ex, &a->head.headers) < 0 || look_at_fields(a->ex, &a->trailers) < 0 ? -1 : 0;
 }
 
 /* The whole body is here. A token's answer goes on with placeholders. */
@@ -219,13 +231,13 @@ static int mint(struct answer *a)
 
         buf_init(&out, 0);
         rc = mint_answer(ex, buf_slice(&a->body), &out);
-        if (rc < 0) {
+        if (rc < 0 || (rc == 0 && a->minting == MINT_MUST && buf_len(&a->body))) {
                 buf_fini(&out);
-                return fail(a, REASON_ANSWER_UNDECODABLE, "an answer with a token in it cannot be read");
+                return fail(a, REASON_ANSWER_UNDECODABLE, rc < 0 ? "an answer with a token in it cannot be read" : "an answer of a token server cannot be read");
         }
         if (rc == 1) {
                 buf_clear(&a->body);
-                rc = buf_add_slice(&a->body, buf_slice(&out)) < 0 ? fail(a, REASON_LIMIT, "out of memory") : 0;
+                rc = buf_add_slice(&a->body, buf_slice(&out)) < 0 || mask_anew(a) < 0 ? fail(a, REASON_LIMIT, "out of memory") : 0;
         }
         buf_fini(&out);
         return rc < 0 ? -1 : stop_minting(a);
@@ -424,6 +436,13 @@ static int prepare(struct answer *a, const enum coding *list, int codings, bool 
         return aim_rewrite(a->ex, &a->rewrite);
 }
 
+static void learn_realms(struct exchange *ex, const struct headers *h)
+{
+        for (size_t i = 0; ex->decision.binding && ex->decision.binding->kind == ACCOUNT_REGISTRY && i < h->n; i++)
+                if (slice_is(h->at[i].name, "www-authenticate"))
+                        account_challenged(ex->outer->account, h->at[i].value);
+}
+
 int answer_begin(struct exchange *ex, struct response *r, bool end, enum reason *reason, const char **why)
 {
         bool bound = ex->decision.binding != NULL, json;
@@ -436,6 +455,12 @@ int answer_begin(struct exchange *ex, struct response *r, bool end, enum reason 
         *reason = REASON_LIMIT;
         *why = "out of memory";
         json = is_json(headers_value(&r->headers, "content-type"));
+        learn_realms(ex, &r->headers);
+        if (mint_asked(ex) && tokenserver_url_has_key(headers_value(&r->headers, "location"))) {
+                *reason = REASON_ANSWER_UNDECODABLE;
+                *why = "a token server sends on to a place with a key in it";
+                return -1;
+        }
         if (look_at_fields(ex, &r->headers) < 0)
                 return -1;
         if (r->upgraded)
@@ -452,7 +477,7 @@ int answer_begin(struct exchange *ex, struct response *r, bool end, enum reason 
         if (!a || prepare(a, list, codings, json) < 0)
                 return -1;
         adapt_head(a, r);
-        a->minting = mint_may(ex, r, json);
+        a->minting = mint_of(ex, r, json);
         a->head = *r;
-        return a->minting ? 1 : 0;
+        return a->minting != MINT_NO;
 }

@@ -20,6 +20,7 @@ enum {
         /* accounts */
         ACCOUNT_TICK_MS = 1000,               /* uses are told, and idleness looked at, so often */
         ACCOUNT_IDLE_MS = 60 * 1000,          /* nothing open for so long: bromed may end the door */
+        ACCOUNT_TOKEN_GRACE_MS = 10 * 60 * 1000, /* a minted token is kept so long after its time: the registry says better than we that it is over */
         CONSENT_GRANTS_MAX = 256,             /* remembered; one that is forgotten is asked for again, and bromed remembers it */
         CONSENT_PATH_BYTES = 1024,            /* of a question */
         CONSENT_NAME_BYTES = 8 * 1024,        /* a rule's text in it; bromed takes twice that */

@@ -1,38 +1,43 @@
 /* Registry tokens: see mint.h. */
 #include "outer/mint.h"
 
+#include "account/tokenserver.h"
 #include "outer/account.h"
 #include <jansson.h>
 #include <openssl/rand.h>
 
 enum { TOKENS_MAX = 3 }; /* token, access_token, refresh_token */
 
-static const char *const names[TOKENS_MAX] = { "token", "access_token", "refresh_token" };
+bool mint_asked(const struct exchange *ex)
+{
+        return ex->decision.binding && ex->decision.binding->kind == ACCOUNT_REGISTRY && !ex->to.base.n && ex->req.scheme == SCHEME_HTTPS &&
+               tokenserver_asked(account_realms(ex->outer->account), &ex->req);
+}
 
-bool mint_may(const struct exchange *ex, const struct response *r, bool json)
+enum mint mint_of(const struct exchange *ex, const struct response *r, bool json)
 {
         struct slice type = headers_value(&r->headers, "content-type");
+        bool good = r->status >= 200 && r->status <= 299;
 
+        if (!ex->decision.binding || ex->decision.binding->kind != ACCOUNT_REGISTRY || ex->to.base.n || ex->req.scheme != SCHEME_HTTPS)
+                return MINT_NO;
+        if (mint_asked(ex))
+                return good ? MINT_MUST : MINT_MAYBE;
         /* Clients of registries do not look at the type: what may be read as JSON counts as JSON. */
-        return ex->decision.binding && ex->decision.binding->kind == ACCOUNT_REGISTRY && r->status == 200 && !ex->to.base.n && ex->req.scheme == SCHEME_HTTPS &&
-               (json || !type.n || slice_starts(type, SLICE_LIT("text/")));
+        return good && (json || !type.n || slice_starts(type, SLICE_LIT("text/"))) ? MINT_MAYBE : MINT_NO;
 }
 
-bool mint_suspects(struct slice body)
-{
-        return body.n && memmem(body.p, body.n, "token\"", strlen("token\"")) != NULL; /* each of the names ends so */
-}
-
-/* The members that the protocol hands tokens out in. */
+/* A member that some reader takes for a token: Go's looks at no case, and reads the first value of several. */
 static bool has_token(struct slice body)
 {
-        json_t *root = json_loadb((const char *)body.p, body.n, 0, NULL);
+        json_t *root = json_loadb((const char *)body.p, body.n, JSON_DISABLE_EOF_CHECK, NULL), *value;
         bool found = false;
+        const char *name;
 
         if (!root)
-                return mint_suspects(body);
-        for (size_t i = 0; i < TOKENS_MAX; i++)
-                found = found || json_object_get(root, names[i]);
+                return tokenserver_suspects(body);
+        json_object_foreach(root, name, value)
+                found = found || tokenserver_member(slice_str(name));
         json_decref(root);
         return found;
 }

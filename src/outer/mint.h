@@ -4,10 +4,15 @@
 
 #include "outer/exchange.h"
 
-/* May this answer be a token server's? Then its body is collected before its head goes. */
-bool mint_may(const struct exchange *ex, const struct response *r, bool json);
-/* Does that text look as if a token stood in it? For what was not read. */
-bool mint_suspects(struct slice body);
+/* Was a token server asked? */
+bool mint_asked(const struct exchange *ex);
+/* May there be a token in this answer? Unless MINT_NO its body is collected before its head goes. */
+enum mint {
+        MINT_NO,
+        MINT_MAYBE, /* of a registry: where a token stands in it, that becomes a placeholder */
+        MINT_MUST,  /* a token server's: it is understood, or refused */
+};
+enum mint mint_of(const struct exchange *ex, const struct response *r, bool json);
 /* The whole body. 1: *out is what the guest gets, ex->own has a brome-minted field for each placeholder; 0: no token in it; -1: it must not pass. */
 int mint_answer(struct exchange *ex, struct slice body, struct buf *out) __attribute__((warn_unused_result));
 
