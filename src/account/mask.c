@@ -7,6 +7,7 @@
 #include "account/find.h"
 #include "account/mask.h"
 #include "account/unit.h"
+#include "base/secret.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -20,14 +21,22 @@ enum {
         ENTITY_BYTES_MAX = 8, /* "&#0043;", "&quot;" and one more */
 };
 
+/* In locked memory; the sets that have it. */
+struct held {
+        unsigned holders;
+        uint8_t bytes[];
+};
+
 struct pair {
-        uint8_t *secret, *instead; /* instead: what stands in its place in base64, as long as the secret */
+        struct held *held;
+        uint8_t *secret, *instead; /* secret: held->bytes; instead: what stands in its place in base64, as long as the secret */
         size_t secret_n;
         char *placeholder;
         size_t placeholder_n;
 };
 
 struct mask {
+        const struct mask *from; /* mask_share's */
         struct find find;
         size_t count;
         struct pair pairs[MASK_PAIRS_MAX]; /* the longest first */
@@ -66,11 +75,27 @@ struct mask *mask_new(void)
         return m;
 }
 
+static struct held *held_of(const struct mask *from, struct slice secret)
+{
+        struct held *h;
+
+        for (size_t i = 0; from && i < from->count; i++)
+                if (slice_eq(slice_of(from->pairs[i].secret, from->pairs[i].secret_n), secret)) {
+                        from->pairs[i].held->holders++;
+                        return from->pairs[i].held;
+                }
+        h = secret_alloc(sizeof(*h) + secret.n);
+        if (h) {
+                h->holders = 1;
+                memcpy(h->bytes, secret.p, secret.n);
+        }
+        return h;
+}
+
 static void pair_fini(struct pair *p)
 {
-        if (p->secret)
-                explicit_bzero(p->secret, p->secret_n);
-        free(p->secret);
+        if (p->held && --p->held->holders == 0)
+                secret_free(p->held, sizeof(*p->held) + p->secret_n);
         free(p->instead);
         free(p->placeholder);
 }
@@ -196,6 +221,8 @@ static void index_pairs(struct mask *m)
         }
 }
 
+void mask_share(struct mask *m, const struct mask *from) { m->from = from; }
+
 int mask_add(struct mask *m, struct slice secret, struct slice placeholder)
 {
         struct pair p = { .secret_n = secret.n, .placeholder_n = placeholder.n };
@@ -203,15 +230,14 @@ int mask_add(struct mask *m, struct slice secret, struct slice placeholder)
 
         if (m->count == MASK_PAIRS_MAX || secret.n < MASK_SECRET_BYTES_MIN)
                 return -1;
-        p.secret = malloc(secret.n);
+        p.held = held_of(m->from, secret);
         p.instead = malloc(secret.n);
         p.placeholder = malloc(placeholder.n + 1);
-        if (!p.secret || !p.instead || !p.placeholder) {
-                pair_fini(&(struct pair){ .instead = p.instead, .placeholder = p.placeholder });
-                free(p.secret);
+        if (!p.held || !p.instead || !p.placeholder) {
+                pair_fini(&p);
                 return -1;
         }
-        memcpy(p.secret, secret.p, secret.n);
+        p.secret = p.held->bytes;
         memset(p.instead, '*', secret.n);
         if (placeholder.n) {
                 memcpy(p.placeholder, placeholder.p, placeholder.n);

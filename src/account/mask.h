@@ -24,7 +24,10 @@ enum {
 struct mask; /* the compiled set: secret → placeholder; SECURITY: holds secrets, wiped by mask_free */
 struct mask *mask_new(void) __attribute__((warn_unused_result));
 void mask_free(struct mask *m); /* NULL is fine */
-/* 0; -1: too many, too short, or memory. Streams begun before see the new pair from their next byte on. */
+/* The new set will hold secrets that `from` has too where that one has them, until `from` is freed: locked memory is scarce. Before mask_add; `from` must live
+ * until the last one. */
+void mask_share(struct mask *m, const struct mask *from);
+/* 0; -1: too many, too short, or no memory can be locked. Streams begun before see the new pair from their next byte on. */
 int mask_add(struct mask *m, struct slice secret, struct slice placeholder) __attribute__((warn_unused_result));
 
 struct mask_stream {

@@ -16,7 +16,7 @@ static const char *const token_names[] = { "token", "access_token", "refresh_tok
 static const char *const plain_names[] = { "expires_in", "issued_at", "scope", "token_type" };
 enum { TOKEN_NAMES = sizeof(token_names) / sizeof(*token_names), PLAIN_NAMES = sizeof(plain_names) / sizeof(*plain_names) };
 
-/* The secret texts live on in jansson's heap otherwise. */
+/* The secret texts; what the parser had besides, an account's door wipes as it is freed (json_set_alloc_funcs). */
 static void forget(json_t *root)
 {
         for (size_t i = 0; root && i < TOKEN_NAMES; i++) {

@@ -9,6 +9,8 @@
 #include "outer/budget.h"
 #include "outer/link.h"
 #include <errno.h>
+#include <jansson.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,10 +72,19 @@ static int read_secret(struct account *a, int fd, struct err *err)
         return err_set(err, "the secret of %s could not be read", a->name);
 }
 
+/* What jansson parsed may hold a token: it is wiped as it is given back. */
+static void json_wipe_free(void *p)
+{
+        if (p)
+                explicit_bzero(p, malloc_usable_size(p));
+        free(p);
+}
+
 struct account *account_open(const char *name, int secret_fd, struct err *err)
 {
         struct account *a = calloc(1, sizeof(*a));
 
+        json_set_alloc_funcs(malloc, json_wipe_free);
         if (a) {
                 snprintf(a->name, sizeof(a->name), "%s", name);
                 if (read_secret(a, secret_fd, err) < 0) {
@@ -123,12 +134,15 @@ static int mask_renew(struct account *a)
 
         if (m)
                 m->mask = mask_new();
+        if (m && m->mask && a->mask)
+                mask_share(m->mask, a->mask->mask);
         if (!m || !m->mask || mask_fill(a, m->mask) < 0) {
                 if (m)
                         mask_free(m->mask);
                 free(m);
                 return -1;
         }
+        mask_share(m->mask, NULL);
         m->holders = 1;
         account_mask_release(a->mask);
         a->mask = m;

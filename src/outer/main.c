@@ -69,7 +69,7 @@ static int outer_open(struct outer *o, struct start *start, struct err *err)
         if (!o->base)
                 return err_set(err, "no event loop");
         o->turn = turn_new(o->base);
-        o->tls = tls_new(err);
+        o->tls = tls_new(o->account != NULL, err);
         o->resolver = o->tls ? resolver_new(o->base, err) : NULL;
         if (!o->turn || !o->tls || !o->resolver)
                 return -1;

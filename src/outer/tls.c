@@ -64,7 +64,7 @@ static void key_free(void *parent, void *ptr, CRYPTO_EX_DATA *ad, int idx, long 
         free(ptr);
 }
 
-struct tls *tls_new(struct err *err)
+struct tls *tls_new(bool secrets, struct err *err)
 {
         struct tls *t = calloc(1, sizeof(*t));
 
@@ -83,6 +83,8 @@ struct tls *tls_new(struct err *err)
         }
         SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER, NULL);
         SSL_CTX_set_options(t->ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+        if (secrets) /* what was decrypted is wiped when it was read; what is encrypted is so in place */
+                SSL_CTX_set_options(t->ctx, SSL_OP_CLEANSE_PLAINTEXT);
         SSL_CTX_set_mode(t->ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
         SSL_CTX_set_session_cache_mode(t->ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
         SSL_CTX_sess_set_new_cb(t->ctx, on_session);

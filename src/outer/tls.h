@@ -15,8 +15,8 @@ struct tls;
 struct roots;
 
 /* Opens the system's bundle (the first that exists of a fixed list). To be called before the process is sealed; no bundle is no
- * error here, every verification will fail then. NULL with the reason. */
-struct tls *tls_new(struct err *err) __attribute__((warn_unused_result));
+ * error here, every verification will fail then. `secrets` may be in what passes through. NULL with the reason. */
+struct tls *tls_new(bool secrets, struct err *err) __attribute__((warn_unused_result));
 size_t tls_root_count(const struct tls *t);
 /* A store of the system's roots and the certificates of a PEM text. The caller frees it. */
 X509_STORE *tls_store_new(struct tls *t, struct slice pem, struct err *err) __attribute__((warn_unused_result));

@@ -289,11 +289,40 @@ static void test_text(void **state)
         buf_fini(&out);
 }
 
+/* A set that takes over what another had outlives it, and holds it once. */
+static void test_shared(void **state)
+{
+        struct mask *old = mask_new(), *new = mask_new(), *newest = mask_new();
+        struct buf out;
+
+        (void)state;
+        assert_true(old && new && newest);
+        buf_init(&out, 0);
+        assert_int_equal(mask_add(old, slice_str(SECRET), slice_str(INSTEAD)), 0);
+        assert_int_equal(mask_add(old, SLICE_LIT("gone-secret"), SLICE_LIT("gone")), 0);
+        mask_share(new, old);
+        assert_int_equal(mask_add(new, slice_str(SECRET), SLICE_LIT("renamed")), 0);
+        assert_int_equal(mask_add(new, SLICE_LIT("new-secret"), SLICE_LIT("newer")), 0);
+        mask_share(new, NULL);
+        mask_free(old);
+        mask_share(newest, new);
+        assert_int_equal(mask_add(newest, slice_str(SECRET), slice_str(INSTEAD)), 0);
+        mask_share(newest, NULL);
+        assert_int_equal(mask_text(new, slice_str("a " SECRET " b new-secret gone-secret"), &out), 1);
+        assert_true(slice_is(buf_slice(&out), "a renamed b newer gone-secret"));
+        mask_free(new);
+        buf_clear(&out);
+        assert_int_equal(mask_text(newest, slice_str(SECRET " new-secret"), &out), 1);
+        assert_true(slice_is(buf_slice(&out), INSTEAD " new-secret"));
+        mask_free(newest);
+        buf_fini(&out);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_plain), cmocka_unit_test(test_base64), cmocka_unit_test(test_base64_in_html),  cmocka_unit_test(test_odd_secrets),
-                cmocka_unit_test(test_pairs), cmocka_unit_test(test_nothing), cmocka_unit_test(test_text),
+                cmocka_unit_test(test_pairs), cmocka_unit_test(test_nothing), cmocka_unit_test(test_text),    cmocka_unit_test(test_shared),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
