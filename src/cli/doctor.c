@@ -154,6 +154,36 @@ static void check_cgroup(struct finding *f)
                     "user session (version 2) or run as root to have them");
 }
 
+static const struct paths *doctor_paths;
+
+/* What `isolation vm` needs. Whether KVM can really run a kernel, `brome image build` finds by a boot, and writes down. */
+static void check_machines(struct finding *f)
+{
+        static const char *const programs[] = { "/usr/bin/qemu-system-x86_64", "/usr/libexec/qemu-kvm" };
+        char path[PATH_MAX + 64], accel[64];
+        bool qemu = false;
+
+        for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+                qemu = qemu || access(programs[i], X_OK) == 0;
+        if (!qemu) {
+                bad(f, LEVEL_LESS, "QEMU is not installed", "`isolation vm` does not work; apt install qemu-system-x86");
+                return;
+        }
+        if (access("/dev/net/tun", R_OK | W_OK) < 0) {
+                bad(f, LEVEL_LESS, "/dev/net/tun may not be opened", "`isolation vm` does not work; modprobe tun, and mode 0666 as distributions have it");
+                return;
+        }
+        snprintf(path, sizeof(path), "%s/images/current/accel", doctor_paths->state);
+        line_of(path, accel, sizeof(accel));
+        if (access("/dev/kvm", R_OK | W_OK) < 0)
+                bad(f, LEVEL_LESS, "QEMU without KVM", "machines are emulated: some fifteen times slower, and emulation is no security boundary, so `isolation vm` counts only "
+                    "where it is said; where the processor has it, modprobe kvm_intel or kvm_amd, and be in the group kvm");
+        else if (strcmp(accel, "tcg") == 0)
+                bad(f, LEVEL_LESS, "QEMU; /dev/kvm opens, but did not boot the image", "machines are emulated: some fifteen times slower, and emulation is no security boundary");
+        else
+                good(f, *accel ? "QEMU with KVM" : "QEMU with KVM; the first image will tell whether it can boot");
+}
+
 static void check_roots(struct finding *f)
 {
         static const char *const bundles[] = { "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
@@ -192,7 +222,6 @@ static void check_runtime(struct finding *f, const struct paths *paths)
                 good(f, paths->runtime);
 }
 
-static const struct paths *doctor_paths;
 static void check_folders(struct finding *f) { check_runtime(f, doctor_paths); }
 
 static void check_programs(struct finding *f)
@@ -230,10 +259,10 @@ static void check_trial(struct finding *f)
 int cmd_doctor(struct cli *cli, int argc, char **argv)
 {
         static const struct check checks[] = {
-                { "kernel", check_kernel },          { "user namespaces", check_userns },  { "landlock", check_landlock },
-                { "seccomp", check_seccomp },        { "control groups", check_cgroup },   { "root certificates", check_roots },
-                { "icmp", check_ping },              { "folders", check_folders },         { "programs", check_programs },
-                { "trial workspace", check_trial },
+                { "kernel", check_kernel },          { "user namespaces", check_userns },     { "landlock", check_landlock },
+                { "seccomp", check_seccomp },        { "control groups", check_cgroup },      { "virtual machines", check_machines },
+                { "root certificates", check_roots }, { "icmp", check_ping },                 { "folders", check_folders },
+                { "programs", check_programs },      { "trial workspace", check_trial },
         };
         static const char *const words[] = { "good", "less", "no" };
         int at = cli_options(cli, argc, argv, NULL, 0), worst = LEVEL_GOOD;

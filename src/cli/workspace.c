@@ -68,13 +68,13 @@ static int list_configured(struct cli *cli)
         if (!c)
                 return local_diags(&errors);
         if (!cli->json)
-                printf("%-24s %-11s %8s\n", "WORKSPACE", "STATE", "SESSION");
+                printf("%-24s %-11s %8s  %s\n", "WORKSPACE", "STATE", "SESSION", "KIND");
         for (size_t i = 0; i < config_workspace_count(c); i++) {
                 const struct config_workspace *w = config_workspace_at(c, i);
                 if (cli->json)
-                        printf("{\"workspace\":\"%.*s\",\"state\":\"stopped\"}\n", SLICE_FMT(w->name));
+                        printf("{\"workspace\":\"%.*s\",\"state\":\"stopped\",\"isolation\":\"%s\"}\n", SLICE_FMT(w->name), w->isolation == ISOLATION_VM ? "vm" : "namespace");
                 else
-                        printf("%-24.*s %-11s %8s\n", SLICE_FMT(w->name), "stopped", "-");
+                        printf("%-24.*s %-11s %8s  %s\n", SLICE_FMT(w->name), "stopped", "-", w->isolation == ISOLATION_VM ? "vm" : "namespace");
         }
         config_free(c);
         return EXIT_OK;
@@ -110,16 +110,16 @@ int cmd_workspace_ls(struct cli *cli, int argc, char **argv)
         if (rc != EXIT_OK)
                 return rc;
         if (!cli->json)
-                printf("%-24s %-11s %8s\n", "WORKSPACE", "STATE", "SESSION");
+                printf("%-24s %-11s %8s  %s\n", "WORKSPACE", "STATE", "SESSION", "KIND");
         json_array_foreach(json_object_get(answer.body, "workspaces"), i, row) {
                 json_int_t session = json_integer_value(json_object_get(row, "session"));
                 const char *name = *member(row, "workspace") ? member(row, "workspace") : member(row, "name");
                 if (cli->json)
                         print_object(row);
                 else if (session && strcmp(member(row, "state"), "stopped") != 0)
-                        printf("%-24s %-11s %8lld\n", esc_str(name), esc_str(member(row, "state")), (long long)session);
+                        printf("%-24s %-11s %8lld  %s\n", esc_str(name), esc_str(member(row, "state")), (long long)session, esc_str(member(row, "isolation")));
                 else
-                        printf("%-24s %-11s %8s\n", esc_str(name), esc_str(member(row, "state")), "-");
+                        printf("%-24s %-11s %8s  %s\n", esc_str(name), esc_str(member(row, "state")), "-", esc_str(member(row, "isolation")));
                 if (!cli->json && strcmp(member(row, "state"), "compromised") == 0 && cli_name_ok(name))
                         print_way_out(name);
         }

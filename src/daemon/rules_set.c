@@ -192,7 +192,7 @@ void describe_settings(const struct daemon *d, const struct workspace *ws, json_
         json_object_set_new(answer, "credentials", credentials);
         json_object_set_new(answer, "agent", c->agent.n ? json_stringn((const char *)c->agent.p, c->agent.n) : json_string(""));
         json_object_set_new(answer, "isolation", json_string(settings_kind(c)));
-        json_object_set_new(answer, "memory_bytes", json_integer((json_int_t)c->memory_bytes));
+        json_object_set_new(answer, "memory_bytes", json_integer(c->memory_bytes || c->isolation != ISOLATION_VM ? (json_int_t)c->memory_bytes : SETTINGS_MACHINE_BYTES));
         json_object_set_new(answer, "processes", json_integer((json_int_t)c->processes));
         json_object_set_new(answer, "cpu_percent", json_integer((json_int_t)c->cpu_percent));
         json_object_set_new(answer, "dns", json_string(c->dns == DNS_REAL ? "real" : "synthetic"));

@@ -32,6 +32,7 @@ void settings_drop(struct settings *s); /* NULL is fine */
 /* "~/x" and relative paths (to dir) made absolute. 0, or -1 when too long or without HOME. */
 int settings_path(const struct daemon *d, char out[PATH_MAX], const char *dir, const char *path, struct err *err);
 
+#define SETTINGS_MACHINE_BYTES (2LL << 30) /* memory that the launcher gives a machine of which nothing is said */
 /* The kind of isolation as CONTROL has it: "namespace" or "vm". */
 const char *settings_kind(const struct config_workspace *w);
 

@@ -33,7 +33,7 @@ struct mux {
         struct mux_events events;
         struct buf in, out;
         struct buf setup; /* payload of SETUP */
-        bool hello, ready;
+        bool hello, ready, ended;
         uint32_t last;
         struct stream streams[PROTO_STREAMS];
         uint16_t polled[MUX_FDS]; /* beside the descriptors: which stream */
@@ -132,6 +132,18 @@ int mux_exec(struct mux *m, long long id, const struct proto_exec *exec, int *cl
 }
 
 void mux_shutdown(struct mux *m, uint32_t grace_ms) { (void)!proto_write_u32(&m->out, 0, PROTO_SHUTDOWN, grace_ms); }
+
+void mux_clock(struct mux *m, int64_t now_us, const uint8_t seed[PROTO_SEED_BYTES])
+{
+        uint8_t payload[8 + PROTO_SEED_BYTES];
+
+        if (!m->ready)
+                return; /* SETUP has the time */
+        for (size_t i = 0; i < 8; i++)
+                payload[i] = (uint8_t)((uint64_t)now_us >> 8 * i);
+        memcpy(payload + 8, seed, PROTO_SEED_BYTES);
+        (void)!proto_write(&m->out, 0, PROTO_CLOCK, 0, slice_of(payload, sizeof(payload)));
+}
 
 /* One frame from a client. False: not a frame that a client may send. */
 static bool client_frame(struct mux *m, struct stream *s, const struct proto_frame *f)
@@ -348,8 +360,10 @@ static int guest_read(struct mux *m, struct err *err)
 
         if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
                 return 0;
-        if (n <= 0)
+        if (n <= 0) {
+                m->ended = true;
                 return err_set(err, "the guest's channel ended");
+        }
         buf_commit(&m->in, (size_t)n);
         while ((rc = proto_read(buf_slice(&m->in), &f, &used)) == 1) {
                 if (guest_gave_up(m, &f, err))
@@ -414,6 +428,8 @@ void mux_guest_gone(struct mux *m)
         m->guest = -1;
         buf_clear(&m->out);
 }
+
+bool mux_channel_ended(const struct mux *m) { return m->ended; }
 
 bool mux_guest_is_gone(const struct mux *m) { return m->guest < 0; }
 

@@ -34,11 +34,15 @@ void mux_free(struct mux *m);
 /* Starts a program; *client_fd (the caller's, to be passed on) is the other end of its stream. 0; -1 with a reason for the user. */
 int mux_exec(struct mux *m, long long id, const struct proto_exec *exec, int *client_fd, struct err *err) __attribute__((warn_unused_result));
 void mux_shutdown(struct mux *m, uint32_t grace_ms);
+/* To a machine that stood still: what time it is (real, in µs), and fresh bytes for its random pool. */
+void mux_clock(struct mux *m, int64_t now_us, const uint8_t seed[PROTO_SEED_BYTES]);
 /* Fills fds (MUX_FDS) for poll, then, polled, does what they allow. -1: the guest is gone or broke the protocol. */
 size_t mux_wants(struct mux *m, struct pollfd *fds);
 int mux_turn(struct mux *m, const struct pollfd *fds, size_t count, struct err *err) __attribute__((warn_unused_result));
 /* The guest is gone: from now on only what waits for clients is sent. */
 void mux_guest_gone(struct mux *m);
+/* Its channel has come to its end, other than by breaking the protocol: whoever held it is ending. */
+bool mux_channel_ended(const struct mux *m);
 bool mux_guest_is_gone(const struct mux *m);
 /* Nothing waits for a client any more. */
 bool mux_idle(const struct mux *m);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 
 static void say(const struct session *s, json_t *body, const int *fds, size_t fd_count)
@@ -33,6 +34,7 @@ static void end_with(struct session *s, const char *why, int64_t within_ms)
 static void kill_now(struct session *s, const char *why)
 {
         end_with(s, why, SESSION_KILL_MS);
+        s->killed = true;
         if (keeper_do(&s->keeper, KEEPER_KILL) < 0)
                 log_error("the guest cannot be killed; ending, and it with us");
 }
@@ -108,12 +110,23 @@ static int on_exec(struct session *s, const struct chan_msg *msg, struct err *er
         return 0;
 }
 
+/* A machine's clock stood still with it. */
+static void tell_time(const struct session *s)
+{
+        uint8_t seed[PROTO_SEED_BYTES];
+
+        if (s->plan.machine && s->mux && getrandom(seed, sizeof(seed), 0) == (ssize_t)sizeof(seed))
+                mux_clock(s->mux, clock_real_us(), seed);
+}
+
 static int freeze(struct session *s, const char *op, enum keeper_order order)
 {
         bool done = s->started && keeper_do(&s->keeper, order) == 0;
 
         if (done)
                 s->frozen = order == KEEPER_FREEZE;
+        if (done && !s->frozen)
+                tell_time(s);
         say(s, json_pack("{s:s,s:b,s:I}", "op", op, "ok", done, "at_us", (json_int_t)clock_mono_us()), NULL, 0);
         return 0;
 }
@@ -221,10 +234,12 @@ static void drain(struct session *s)
 }
 
 /* A machine that ended by itself may have said why on its console. */
-static void explain(struct session *s)
+static void explain(struct session *s, int status)
 {
         if (!s->ends)
                 snprintf(s->why, sizeof(s->why), "the machine ended");
+        if (!s->asked && !s->killed && WIFSIGNALED(status))
+                snprintf(s->why, sizeof(s->why), "the machine ended: QEMU was killed by signal %d", WTERMSIG(status));
         machine_ended(&s->machine, s->why, s->asked ? 0 : sizeof(s->why));
         s->ends = true;
 }
@@ -233,13 +248,14 @@ static void explain(struct session *s)
 static int finish(struct session *s)
 {
         struct shares_end end;
+        int status = 0;
 
-        while (waitpid(s->child.pid, NULL, 0) < 0 && errno == EINTR)
+        while (waitpid(s->child.pid, &status, 0) < 0 && errno == EINTR)
                 ;
         s->child.pid = -1;
         drain(s);
         if (s->plan.machine)
-                explain(s);
+                explain(s, status);
         end = shares_finish(&s->shares, &s->plan);
         say(s, json_pack("{s:s, s:s, s:o, s:I, s:o}", "op", "exit", "reason", s->ends ? s->why : "the workspace's first process ended",
                          "changed", end.changed ? end.changed : json_array(), "changed_more", (json_int_t)end.more,
@@ -290,7 +306,9 @@ static int turn(struct session *s, struct err *err)
         if (fds[POLL_CONSOLE].revents)
                 machine_console(&s->machine);
         if (n && mux_turn(s->mux, fds + POLL_FIXED, n, &why) < 0) {
-                if (!s->ends && fds[POLL_CHILD].revents == 0) {
+                if (!s->ends && s->plan.machine && mux_channel_ended(s->mux)) {
+                        end_with(s, "the machine ended", kill_ms(s)); /* QEMU closes it before it is gone itself; its status says more */
+                } else if (!s->ends && fds[POLL_CHILD].revents == 0) {
                         log_error("%s", why.text);
                         kill_now(s, why.text);
                 }

@@ -38,6 +38,7 @@ struct session {
         bool ready;
         bool frozen;
         bool ends;     /* stop was asked for, or something broke */
+        bool killed;   /* by us */
         bool asked;    /* stop was asked for */
         char why[256]; /* reason of `exit` */
         int64_t deadline_ms; /* READY, or the guest's end; 0: none */

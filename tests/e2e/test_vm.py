@@ -1,0 +1,266 @@
+"""Workspaces in a virtual machine: one boot as root and one as an ordinary user serve most of the assertions; what differs from a namespace is what holds
+the guest. The image comes from BROME_TEST_IMAGE (a folder), or from `BROME_STATE=build/machine ./brome image build`."""
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import time
+
+from ground import ordinary_user
+from world import TOP, Brome, Skip, World, sh, wait_for
+
+BOOT_SECONDS = 300  # emulated, beside whatever else runs
+SECRET = "ghp_" + "R7" * 18  # what GitHub's look like
+
+
+def image():
+    for folder in (os.environ.get("BROME_TEST_IMAGE"), TOP / "build/machine/images/current"):
+        if folder and (pathlib.Path(folder) / "base.ext4").exists():
+            return pathlib.Path(folder).resolve()
+    raise Skip("there is no image for machines: BROME_STATE=build/machine ./brome image build makes one")
+
+
+def put(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def make_brome(w, user=None):
+    b = Brome(w, user=user)
+    for name in ("rw", "ro", "over"):
+        put(b.dir / name / "f", f"{name}\n")
+    put(b.dir / "rw/.vscode/tasks.json", "{}\n")
+    sh("git", "init", "-q", b.dir / "rw")
+    put(b.dir / "secret", SECRET + "\n")
+    (b.dir / "secret").chmod(0o600)
+    b.config.write_text(f"""
+credential forge {{ kind github; secret file "{b.dir}/secret"; for api.example }}
+workspace m {{
+        isolation vm
+        image "{w.image}"
+        memory 1G
+        env GREETING "hello"
+        share "{b.dir}/rw"
+        share "{b.dir}/ro" read-only
+        share "{b.dir}/over" overlay
+        credential forge
+        rules {{ allow web allowed.example read-only; allow web api.example; default deny }}
+}}
+workspace gone {{ isolation vm; image "{b.dir}/no-such" }}
+""")
+    if user:
+        for p in [b.dir, *b.dir.rglob("*")]:
+            shutil.chown(p, user, user)
+    return b
+
+
+def make_world():
+    if not (shutil.which("qemu-system-x86_64") and os.access("/dev/net/tun", os.R_OK)):
+        raise Skip("QEMU or /dev/net/tun is not there")
+    w = World()
+    w.image = image()
+    w.nginx(("allowed.example", "api.example", "other.example"))
+    w.root, w.plain = make_brome(w), make_brome(w, ordinary_user())
+    return w
+
+
+def up(b):
+    if b.json("workspace", "describe", "m")[0]["state"] != "running":
+        b("workspace", "start", "m", check=0, timeout=BOOT_SECONDS)
+
+
+def both(fn):
+    def run(w):
+        for b in (w.root, w.plain):
+            try:
+                up(b)
+                fn(w, b)
+            except AssertionError as e:
+                raise AssertionError(f"as {b.user or 'root'}: {e}") from e
+    run.__name__ = fn.__name__
+    return run
+
+
+def qemu(b):
+    """Its pid: the child of the launcher whose program it is."""
+    return b.pids("qemu-system-x86") or b.pids("qemu-kvm")
+
+
+def out(b, script, check=0, **kw):
+    return b.sh("m", script, check=check, timeout=120, **kw).stdout
+
+
+@both
+def test_a_kernel_of_its_own(w, b):
+    assert out(b, "uname -r").strip() != os.uname().release
+    assert out(b, "id -u; hostname; echo $GREETING").split() == ["0", "m", "hello"]
+    assert b.sh("m", "exit 7").returncode == 7 and b.sh("m", "kill -9 $$").returncode == 137
+    assert b.sh("m", "cat; echo to-stderr >&2", input="x" * 100000).stdout == "x" * 100000
+    assert b.sh("m", "no-such-program").returncode == 127
+    row = [r for r in b.json("workspace", "ls") if r["name"] == "m"][0]
+    assert row["isolation"] == "vm" and b.json("workspace", "describe", "m")[0]["isolation"] == "vm", row
+
+
+@both
+def test_terminal(w, b):
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execve("/usr/bin/env", ["env", *b.argv("exec", "-t", "m", "--", "sh", "-c", "stty size; read line; stty size; echo got $line")], b.env)
+    seen = b""
+
+    def read_until(sign):
+        nonlocal seen
+        end = time.monotonic() + 120
+        while sign not in seen and time.monotonic() < end:
+            if select.select([master], [], [], 1)[0]:
+                try:
+                    seen += os.read(master, 4096)
+                except OSError:
+                    break
+        assert sign in seen, seen
+    import fcntl
+    import struct
+    import termios
+    read_until(b"\n")
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    time.sleep(1)  # the window's change is a message of its own, and what is typed would overtake nothing but has no answer to wait for
+    os.write(master, b"line\n")
+    read_until(b"got line")
+    assert b"33 77" in seen, seen
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(master)
+
+
+@both
+def test_the_gate(w, b):
+    assert "hello from nginx" in out(b, "curl -sS https://allowed.example/")
+    assert b.sh("m", "curl -sS -m 60 https://other.example/").returncode == 6, "a name that no rule allows has no address"
+    assert b.sh("m", "curl -sS -m 60 http://203.0.113.10/").returncode in (7, 52, 55, 56), "reset, not timed out"
+    p = b.sh("m", "curl -sS -m 60 -o /dev/null -w '%{http_code}' -X POST https://allowed.example/put/x")
+    assert p.stdout == "403", p
+    wait_for("the refusal", lambda: [r for r in b.timeline(engine="Firewall") if "other.example" in json.dumps(r)])
+    for proxy in ("10.88.0.1:22", "10.88.0.1:53", "[fd62:726f:6d65::1]:80"):
+        assert b.sh("m", f"curl -sS -m 60 http://{proxy}/").returncode != 0
+
+
+@both
+def test_placeholders_only(w, b):
+    text = out(b, "env; cat /root/.config/gh/hosts.yml /root/.git-credentials /root/.netrc 2>/dev/null; cat /proc/1/environ /proc/cmdline")
+    assert SECRET not in text and re.search(r"GH_TOKEN=ghp_brm", text), text
+    assert SECRET not in (b.dir / "state/workspaces/m/console.log").read_text(errors="replace")
+
+
+@both
+def test_shares(w, b):
+    d = b.dir
+    assert out(b, f"cat {d}/rw/f {d}/ro/f {d}/over/f").split() == ["rw", "ro", "over"]
+    out(b, f"echo new > {d}/rw/new; mkdir {d}/rw/dir; ln -s /etc/passwd {d}/rw/link")
+    assert (d / "rw/new").read_text() == "new\n" and (d / "rw/new").stat().st_uid == (d / "rw").stat().st_uid
+    assert os.readlink(d / "rw/link") == "/etc/passwd" and "root" in out(b, f"head -1 {d}/rw/link")
+    assert b.sh("m", f"echo x > {d}/ro/f").returncode != 0 and (d / "ro/f").read_text() == "ro\n"
+    out(b, f"echo changed > {d}/over/f")
+    assert out(b, f"cat {d}/over/f") == "changed\n" and (d / "over/f").read_text() == "over\n"
+    for protected in (".vscode/tasks.json", ".git/hooks/pre-commit"):
+        assert b.sh("m", f"echo evil > {d}/rw/{protected}").returncode != 0, protected
+    assert (d / "rw/.vscode/tasks.json").read_text() == "{}\n" and not (d / "rw/.git/hooks/pre-commit").exists()
+    assert "repositoryformatversion" in out(b, f"cat {d}/rw/.git/config")
+    assert b.sh("m", f"chmod u+s {d}/rw/new").returncode != 0 and not (d / "rw/new").stat().st_mode & 0o4000
+    put(d / "rw/late", "from the host\n")
+    assert out(b, f"cat {d}/rw/late") == "from the host\n"
+    assert b.sh("m", f"ls {d}/rw/..").stdout.split() == ["over", "ro", "rw"], "only what is shared"
+
+
+@both
+def test_what_qemu_may(w, b):
+    (pid,) = qemu(b)
+    status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+    assert {status[k] for k in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} <= {"0" * 16}, status
+    assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+    assert status["Uid"].split()[0] != "0"
+    inside = pathlib.Path(f"/proc/{pid}/root")
+    assert not (inside / "home").exists() and not (inside / "root").exists() and sorted(p.name for p in (inside / "etc").iterdir()) in (["ld.so.cache"], [])
+    assert sorted(p.name for p in (inside / "dev").iterdir() if p.name != "kvm") == ["full", "null", "random", "urandom", "zero"]
+    links = pathlib.Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+    assert [line.split(":")[0].strip() for line in links] == ["lo"], "QEMU itself has no network"
+    argv = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    assert "-nodefaults" in argv and "spawn=deny" in argv[argv.index("-sandbox") + 1]
+
+
+@both
+def test_freeze_and_thaw(w, b):
+    out(b, "(while :; do cat /proc/uptime > /tmp/tick; sleep 0.1; done) > /dev/null 2>&1 &")
+    b("workspace", "freeze", "m", check=0)
+    assert b.sh("m", "true").returncode == 125
+    (pid,) = qemu(b)
+
+    def cpu():
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()[11:13]
+    before = cpu()
+    time.sleep(0.5)
+    assert cpu() == before, "no virtual processor runs"
+    b("workspace", "thaw", "m", check=0)
+    assert abs(float(out(b, "date +%s.%N")) - time.time()) < 60, "the clock was set again"
+
+
+@both
+def test_the_tripwire(w, b):
+    p = b.popen("exec", "-T", "m", "--", "sh", "-c", "curl -sS -m 60 -H \"X-Note: $GH_TOKEN\" https://allowed.example/; echo after")
+    wait_for("the trip", lambda: b.json("workspace", "describe", "m")[0]["state"] == "compromised")
+    assert b.sh("m", "true").returncode != 0
+    served = (w.dir / "nginx/access.log").read_text()
+    b("workspace", "thaw", "m", "--continue", check=0)
+    assert b"after" in p.communicate(timeout=120)[0], "the machine goes on where it stood"
+    assert (w.dir / "nginx/access.log").read_text() == served and out(b, "echo on").strip() == "on"
+
+
+@both
+def test_disks_stay(w, b):
+    out(b, "echo home > /root/kept; echo system > /opt/kept; echo gone > /tmp/gone; sync")
+    b("workspace", "stop", "m", check=0, timeout=120)
+    assert not qemu(b)
+    up(b)
+    assert out(b, "cat /root/kept /opt/kept").split() == ["home", "system"] and b.sh("m", "cat /tmp/gone").returncode != 0
+    assert (b.dir / "state/workspaces/m/vm/image").read_text() == str(w.image)
+
+
+@both
+def test_a_killed_qemu(w, b):
+    os.kill(qemu(b)[0], signal.SIGKILL)
+    wait_for("the end", lambda: b.json("workspace", "describe", "m")[0]["state"] in ("stopped", "failed"))
+    row = b.json("workspace", "describe", "m")[0]
+    assert "killed by signal 9" in row["reason"], row
+    assert not b.pids("brome-inner")
+
+
+@both
+def test_a_panic(w, b):
+    b.sh("m", "echo c > /proc/sysrq-trigger")
+    wait_for("the end", lambda: b.json("workspace", "describe", "m")[0]["state"] in ("stopped", "failed"))
+    row = b.json("workspace", "describe", "m")[0]
+    assert "Kernel panic" in row["reason"], row
+    assert "sysrq" in (b.dir / "state/workspaces/m/console.log").read_text(errors="replace")
+
+
+def test_no_image(w):
+    for b in (w.root, w.plain):
+        p = b("workspace", "start", "gone")
+        assert p.returncode == 69 and "is not there" in p.stderr, p
+        p = b("run", "--isolation", "vm", "--", "true")
+        assert p.returncode == 125 and "brome image build" in p.stderr, p
+        assert b("run", "--isolation", "jail", "--", "true").returncode == 64
+
+
+def test_wiped(w):
+    for b in (w.root, w.plain):
+        b("workspace", "stop", "m")
+        b("workspace", "wipe", "--yes", "m", check=0)
+        assert not (b.dir / "state/workspaces/m/vm").exists()
+
+
+def test_the_journal(w):
+    for b in (w.root, w.plain):
+        assert "0 findings" in b("trace", "verify", check=0).stdout
