@@ -89,14 +89,17 @@ static int look(struct exchange *x, struct scan *scan, const struct stream_place
         return 0;
 }
 
-/* Clear text of a git body is written anew. */
+/* Clear text of a git body is written anew. What it grows to when it is unpacked is held as well. */
 static int read_git(struct exchange *x, struct slice s)
 {
-        struct git_body *g = x->hold->git;
+        struct hold *h = x->hold;
+        size_t had = buf_len(&h->plain);
+        bool ok = !h->git || git_body_feed(h->git, s, &h->plain);
 
-        if (!g || git_body_feed(g, s, &x->hold->plain))
-                return 0;
-        return refuse(x, x->hold->plain.failed ? REASON_LIMIT : REASON_PROFILE, g->problem ? g->problem : "not what git fetch sends");
+        x->door->hold_bytes += buf_len(&h->plain) - had;
+        if (!ok)
+                return refuse(x, h->plain.failed ? REASON_LIMIT : REASON_PROFILE, h->git->problem ? h->git->problem : "not what git fetch sends");
+        return x->door->hold_bytes <= HELD_MAX_BYTES ? 0 : refuse(x, REASON_LIMIT, "too much is held");
 }
 
 /* Decoded text, a block at a time. */
@@ -207,27 +210,53 @@ static int look_at_end(struct exchange *x)
 
 /* --- giving on --- */
 
-static void give(struct exchange *x, size_t n)
+/* A git body goes on as it was read, in another length than it came: n bytes. The leg's room is for those that came: of what grew none is given for the rest,
+ * of what shrank it is given here. What is left of that for the caller to give. */
+static size_t give_git(struct exchange *x, size_t n)
+{
+        struct hold *h = x->hold;
+        struct buf plain = h->plain; /* exchange_queue may end all of it */
+        size_t made = buf_len(&plain), less = n > made ? n - made : 0, paid = less < x->prepaid ? less : x->prepaid;
+
+        buf_init(&h->plain, GIT_PLAIN_BYTES);
+        buf_consume(&h->bytes, n);
+        x->door->hold_bytes -= made;
+        x->prepaid -= paid;
+        x->prepaid += made > n ? made - n : 0;
+        exchange_queue(x, buf_slice(&plain));
+        buf_fini(&plain);
+        return less - paid;
+}
+
+/* Room that the leg is still owed, to be given last: the guest's next bytes may be read in it. */
+static size_t give(struct exchange *x, size_t n)
 {
         struct hold *h = x->hold;
 
         h->read -= n < h->read ? n : h->read;
         scan_drop(&h->scan, n);
         x->door->hold_bytes -= n;
-        if (h->git) { /* as it was read, whatever it came as */
-                buf_consume(&h->bytes, n);
-                exchange_queue(x, buf_slice(&h->plain));
-                buf_clear(&h->plain);
-        } else if (n && n == buf_len(&h->bytes) && !buf_len(&x->up)) { /* as a whole: not copied */
+        if (h->git)
+                return give_git(x, n);
+        if (n && n == buf_len(&h->bytes) && !buf_len(&x->up)) { /* as a whole: not copied */
                 struct buf all = h->bytes;
                 h->bytes = x->up;
                 x->up = all;
                 x->door->held_bytes += n;
                 exchange_queue(x, SLICE_EMPTY);
         } else if (n) {
-                exchange_queue(x, slice_first(buf_slice(&h->bytes), n));
-                buf_consume(&h->bytes, n);
+                struct buf all = h->bytes; /* likewise */
+                buf_init(&h->bytes, 0);
+                exchange_queue(x, slice_first(buf_slice(&all), n));
+                buf_consume(&all, n);
+                if (x->state == EXCHANGE_ENDED) {
+                        x->door->hold_bytes -= buf_len(&all);
+                        buf_fini(&all);
+                } else {
+                        h->bytes = all;
+                }
         }
+        return 0;
 }
 
 /* Its windows can be large, and the answer may be long in coming. */
@@ -249,7 +278,7 @@ static void unreserve(struct hold *h)
 static int step(struct exchange *x)
 {
         struct hold *h = x->hold;
-        size_t clear;
+        size_t clear, owed;
 
         if (look_at_all(x, &clear) < 0 || (h->ended && look_at_end(x) < 0))
                 return -1;
@@ -266,7 +295,7 @@ static int step(struct exchange *x)
                 if (x->state == EXCHANGE_ENDED)
                         return -1;
         }
-        give(x, clear);
+        owed = give(x, clear);
         if (x->state == EXCHANGE_ENDED)
                 return -1;
         if (h->ended)
@@ -275,6 +304,8 @@ static int step(struct exchange *x)
                 exchange_queue_end(x, h->trailers);
         if (x->state != EXCHANGE_ENDED && !x->prepaid)
                 unreserve(h);
+        if (x->state != EXCHANGE_ENDED && owed && !h->ended)
+                x->leg->room(x, owed);
         return x->state == EXCHANGE_ENDED ? -1 : 0;
 }
 
@@ -486,7 +517,7 @@ void hold_stop(struct exchange *x)
                 TAILQ_REMOVE(&x->door->hold_queue, h, queue);
         h->waiting = false;
         h->ended = true;
-        x->door->hold_bytes -= buf_len(&h->bytes);
+        x->door->hold_bytes -= buf_len(&h->bytes) + buf_len(&h->plain);
         buf_fini(&h->bytes);
         buf_fini(&h->plain);
 }

@@ -55,7 +55,7 @@ enum {
         DECODED_HELD_BYTES = 2 * SCRATCH_BYTES, /* decoded text that is kept back (SCAN_KEEP_BYTES_MAX) and one decoded block */
         DECODED_FREE_BYTES = 16 * 1024 * 1024,  /* a body may decode to that and */
         DECODED_RATIO = 256,                    /* so many times itself: logs reach 100. More is a bomb, and each GiB of it a second of everybody's time */
-        GIT_PLAIN_BYTES = 4 * 1024 * 1024,      /* of a git body, written anew and not given on: git packs a body of 1 MiB at most (http.postBuffer) */
+        GIT_PLAIN_BYTES = 4 * 1024 * 1024,      /* of a git body, written anew and not given on: git packs a body of 1 MiB at most (http.postBuffer). All together to HELD_MAX_BYTES */
         GUESSES_MAX = 256,                      /* packed parts of one body that are decoded without having been declared: forms have a few */
         GUESS_PENDING_BYTES = 256 * 1024,       /* of them, not decided; the largest block of zstd is 128 KiB. What is beyond goes on undecided: a guess refuses nobody */
         LEAKS_KEPT = 64,             /* leak warnings that are not repeated: a client says its key with every request */

@@ -91,7 +91,7 @@ static void respond_refusal(nghttp2_session *h2, int32_t id, const char *reason)
         nghttp2_submit_response(h2, id, h, 3, NULL);
 }
 
-static bool is_counted(const struct stream *s) { return !strcmp(s->path, "/count") || (second && !strncmp(s->path, "/late/", 6)); }
+static bool is_counted(const struct stream *s) { return !strcmp(s->path, "/count") || !strncmp(s->path, "/count/", 7) || (second && !strncmp(s->path, "/late/", 6)); }
 
 static void answer(nghttp2_session *h2, int32_t id, struct stream *s)
 {

@@ -933,6 +933,49 @@ def profiles(r, c):
         assert b" 200" in p.stdout and b":path: /left-pad" in r.came("mirror"), p
 
 
+GIT_HEAD = ["Content-Type: application/x-git-upload-pack-request", "Git-Protocol: version=2"]
+
+
+@test
+def git_bodies_that_shrink(r, c):
+    """More comes than goes on: the client's window is for what came."""
+    body = pkt(b"command=ls-refs\n") + b"0001" + b"".join(pkt(b"ref-prefix refs/heads/topic/%032d\n" % i) for i in range(40000)) + b"0000"
+    for v in BOTH:
+        r.forget()
+        p = post(c, "https://git.example/count/git-upload-pack", body, *sum((["-H", h] for h in GIT_HEAD), []), v=v, timeout=30)
+        assert b" 200" in p.stdout and pkt(b"ref-prefix refs/heads/\n") + b"0000" in r.came() and b"topic" not in r.came(), p
+    assert r.ask({"op": "stats"})["held_bytes"] == 0
+
+
+@test
+def git_bodies_that_grow(r, c):
+    """What they grow to is held as well, and bounded."""
+    have = pkt(b"have " + b"a" * 40 + b"\n")
+    body = gzip.compress(pkt(b"command=fetch") + b"0001" + have * (3800 * 1024 // len(have)))
+    coded = GIT_HEAD + ["Content-Encoding: gzip", "Content-Length: %d" % (len(body) + 1)]
+    socks, refused = [], 0
+    for i in range(75):
+        s = h1_open(c, "git.example", ["/count/git-upload-pack"] + coded, body)
+        s.settimeout(20)
+        socks.append(s)
+        assert r.ask({"op": "stats"})["held_bytes"] <= 257 << 20
+    p = c.curl("https://example.org/get", "--http2")  # in turn: all that came was read
+    assert p.returncode == 0, p
+    for s in socks:
+        s.settimeout(0.05)
+        try:
+            refused += b" 503 " in s.recv(4096)
+        except TimeoutError:
+            pass
+    assert 3 < refused < 40, refused
+    for s in socks:
+        s.close()
+    end = time.monotonic() + 5
+    while r.ask({"op": "stats"})["held_bytes"] and time.monotonic() < end:
+        c.sync()
+    assert r.ask({"op": "stats"})["held_bytes"] == 0
+
+
 @test
 def policy_changes(r, c):
     s = c.tls("example.org")
