@@ -155,6 +155,9 @@ struct slice account_name(const struct account *a) { return slice_of(a, 0); }
 struct slice account_minted_in(const struct account *a, const struct request *req) { return (void)a, (void)req, SLICE_EMPTY; }
 struct slice account_secret(const struct account *a, struct slice minted) { return (void)a, (void)minted, SLICE_EMPTY; }
 int account_keep(struct account *a, const struct minted *minted, size_t count) { return (void)a, (void)minted, (void)count, -1; }
+static struct realms realms;
+const struct realms *account_realms(const struct account *a) { return (void)a, &realms; }
+void account_challenged(struct account *a, struct slice www_authenticate) { (void)a, realms_learn(&realms, www_authenticate); }
 bool account_used(struct account *a, struct slice host) { return (void)a, (void)host, false; }
 struct account_mask *account_mask_hold(struct account *a)
 {
@@ -309,6 +312,7 @@ bool world_request(struct world *w, unsigned which)
 
 void world_account(struct world *w, enum account_kind kind, bool via)
 {
+        realms = (struct realms){ 0 };
         w->outer.account = (struct account *)(void *)w; /* only told apart from NULL */
         w->binding = (struct binding){ .name = SLICE_LIT("one"), .kind = kind, .placeholder = SLICE_LIT(WORLD_HOLDER) };
         w->via = via;
