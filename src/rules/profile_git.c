@@ -102,23 +102,35 @@ static bool put_mark(struct git_body *g, struct buf *out, const char *mark) { re
 
 /* The folders that servers have. git asks for a short name in six places; these are the ones where it can be. */
 static const char *const folders[] = { "HEAD", "refs/heads/", "refs/tags/", "refs/notes/" };
-static const char *const numbered[] = { "refs/pull/", "refs/merge-requests/", "refs/changes/" };
+/* And those whose refs are numbers: n a number, f a change's last two digits (Gerrit's folders), w a word of these. */
+static const struct {
+        const char *folder, *shape;
+} numbered[] = { { "refs/pull/", "nw" }, { "refs/merge-requests/", "nw" }, { "refs/changes/", "fnn" } };
 
-/* "12/head", "34/1234/5", and their beginnings. */
-static bool is_numbered(struct slice s)
+static bool is_part(char shape, struct slice s)
 {
-        enum { DIGITS_MAX = 8, NUMBERS_MAX = 3 };
+        enum { DIGITS_MAX = 8 };
+        size_t n = 0;
 
-        for (int i = 0; i < NUMBERS_MAX; i++) {
-                size_t n = 0;
+        if (shape == 'w')
+                return slice_is(s, "head") || slice_is(s, "merge");
+        while (n < s.n && s.p[n] >= '0' && s.p[n] <= '9')
+                n++;
+        return n && n == s.n && (shape == 'f' ? n == 2 : n <= DIGITS_MAX && s.p[0] != '0');
+}
 
-                while (n < s.n && s.p[n] >= '0' && s.p[n] <= '9')
-                        n++;
-                if (n == 0 || n > DIGITS_MAX || (n < s.n && s.p[n] != '/'))
-                        break;
-                s = slice_skip(s, n + 1);
+/* "12/head", "34/1234/5", and their beginnings, part by part. */
+static bool is_numbered(struct slice s, const char *shape)
+{
+        for (; s.n && *shape; shape++) {
+                ptrdiff_t slash = slice_find(s, '/');
+                size_t n = slash < 0 ? s.n : (size_t)slash;
+
+                if (!is_part(*shape, slice_first(s, n)) || (slash >= 0 && !shape[1]))
+                        return false;
+                s = slice_skip(s, slash < 0 ? n : n + 1);
         }
-        return s.n == 0 || slice_is(s, "head") || slice_is(s, "merge");
+        return s.n == 0;
 }
 
 /* SECURITY: the name that the guest made up stays here; only its folder goes on, once. Without any prefix the server lists all refs. */
@@ -134,8 +146,8 @@ static bool put_prefix(struct git_body *g, struct buf *out, struct slice v)
                 return put(g, out, "ref-prefix ", folder, "\n");
         }
         for (size_t i = 0; i < sizeof(numbered) / sizeof(numbered[0]); i++) {
-                struct slice folder = slice_str(numbered[i]);
-                if (slice_starts(v, folder) && is_numbered(slice_skip(v, folder.n)) && g->numbered < GIT_NUMBERED_MAX) {
+                struct slice folder = slice_str(numbered[i].folder);
+                if (slice_starts(v, folder) && is_numbered(slice_skip(v, folder.n), numbered[i].shape) && g->numbered < GIT_NUMBERED_MAX) {
                         g->numbered++;
                         return put(g, out, "ref-prefix ", v, "\n");
                 }

@@ -420,7 +420,8 @@ static void test_rewritten(void **state)
                          "ref-prefix refs/remotes/secret/HEAD\n", "ref-prefix refs/tags/", "ref-prefix HEAD", "ref-prefix HEADsecret", "0000"),
                     BODY("command=ls-refs", "0001", "ref-prefix refs/tags/\n", "ref-prefix refs/heads/\n", "ref-prefix HEAD\n", "0000"));
         expect_sent(BODY("command=ls-refs", "0001", "ref-prefix refs/pull/12/head", "ref-prefix refs/changes/34/1234/5", "ref-prefix refs/merge-requests/", "ref-prefix refs/pull/secret", "ref-prefix refs/pull/1/2/3/4",
-                         "ref-prefix refs/pull/123456789/head", "ref-prefix refs/pull/1/secret", "0000"),
+                         "ref-prefix refs/pull/123456789/head", "ref-prefix refs/pull/1/secret", "ref-prefix refs/pull/007/head", "ref-prefix refs/pull/1/2/3", "ref-prefix refs/merge-requests/head",
+                         "ref-prefix refs/changes/345/1234/5", "ref-prefix refs/changes/34/1234/head", "ref-prefix refs/pull/1/head/", "0000"),
                     BODY("command=ls-refs", "0001", "ref-prefix refs/pull/12/head\n", "ref-prefix refs/changes/34/1234/5\n", "ref-prefix refs/merge-requests/\n", "0000"));
         asked = name_id;
         expect_sent(BODY("command=fetch", "0001", "want " ID, "have " OTHER, "have " ID, "have " ID, "have " OTHER, "0000"), BODY("command=fetch", "0001", "want " ID "\n", "have " ID "\n", "0000"));
