@@ -1,5 +1,5 @@
 /* How much a workspace may ask a registry under a profile. A name that is not there carries whatever it spells, so what counts most are misses: questions for a place that was
- * never found before, answered with 4xx. Asking again for what was asked for before tells nothing new and is not counted twice.
+ * never found before, answered with 4xx or sent elsewhere. Asking again for what was asked for before tells nothing new and is not counted twice.
  *
  * Each count is a bucket that fills up evenly: N at once, N an hour after that. Misses are known only when the answer comes; what is open by then may overdraw it, and the
  * debt has to be worked off. Pure: time comes in. */

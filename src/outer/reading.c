@@ -154,11 +154,24 @@ void reading_sent(struct exchange *ex)
 
 static void settle(struct reading *r, enum budget_end end) { budget_settle(r->ex->outer->budgets, &r->question, end, clock_mono_ms()); }
 
-/* A server says so of what is not there in many ways (401, 403, 404, 410): each says that the name arrived. One that is out of order or busy says nothing. */
-static enum budget_end end_of(int status)
+/* A redirect says that it is there where it leads to a package's file that lies elsewhere. A server that sends all of HTTP to HTTPS, or to its login, does so for
+ * any name. */
+static bool leads_to_file(const struct exchange *ex, const struct response *r)
 {
-        if (status >= 200 && status < 400)
+        struct slice path = ex->req.target.path, to = headers_value(&r->headers, "location");
+
+        return r->status >= 300 && r->status < 400 && slice_ends(path, SLICE_LIT(".tgz")) && to.n && !memmem(to.p, to.n, path.p, path.n);
+}
+
+/* A server says so of what is not there in many ways (401, 403, 404, 410): each says that the name arrived. One that is out of order or busy says nothing. */
+static enum budget_end end_of(const struct exchange *ex, const struct response *r)
+{
+        int status = r->status;
+
+        if ((status >= 200 && status < 300) || status == 304 || leads_to_file(ex, r))
                 return BUDGET_FOUND;
+        if (status >= 300 && status < 400)
+                return BUDGET_MISSED;
         return status >= 400 && status < 500 && status != 408 && status != 429 ? BUDGET_MISSED : BUDGET_NOTHING;
 }
 
@@ -175,7 +188,7 @@ void reading_head(struct exchange *ex, const struct response *r)
 
         if (!reading)
                 return;
-        settle(reading, end_of(r->status));
+        settle(reading, end_of(ex, r));
         reading->learns = reading->rewrites && r->status == 200 && !headers_find(&r->headers, "content-encoding") &&
                           slice_is(headers_value(&r->headers, "content-type"), "application/x-git-upload-pack-result");
         git_answer_begin(&reading->answer, learn, reading);

@@ -884,6 +884,28 @@ def t_misses():
         o.close()
 
 
+def t_misses_redirects():
+    """A server that sends every name elsewhere says of none that it is there; one that sends a package's file elsewhere does."""
+    def answer(r):
+        if r.path.endswith(".tgz") and not r.path.startswith("/all"):
+            return 302, [("location", "https://files.example/sha256/%d" % len(r.path))], b""
+        return 301, [("location", "https://api.example" + r.path)], b""
+    o = Origin(answer)
+    d = Door(policy(o, bind=[], rules=["allow web api.example as npm misses 6/h"]), CA)
+    get = lambda path: d.get("https", "api.example:443", path)
+    try:
+        expect([get("/p/-/p-1.0.%d.tgz" % k).status for k in range(20)] == [302] * 20, "files")
+        expect([get("/carry%d" % k).status for k in range(3)] + [get("/all%d/-/all%d-1.0.0.tgz" % (k, k)).status for k in range(3)] == [301] * 6, "")
+        n = len(o.got)
+        for path in ("/carry9", "/all9/-/all9-1.0.0.tgz"):
+            r = get(path)
+            expect(r.status == 403 and r.reason == "misses" and len(o.got) == n, r)
+        expect(get("/carry1").status == 301 and get("/p/-/p-1.0.3.tgz").status == 302, "what was asked before")
+    finally:
+        d.close()
+        o.close()
+
+
 # ---- registries ----
 
 def t_registry_tokens():
