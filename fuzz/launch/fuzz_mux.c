@@ -26,9 +26,10 @@ static unsigned ended_mask, readies;
 static struct buf to_guest;
 static bool broken;
 
-static void on_ready(void *arg)
+static void on_ready(void *arg, struct slice notes)
 {
         (void)arg;
+        HOLDS(notes.n <= PROTO_NOTES_BYTES);
         HOLDS(readies++ == 0);
 }
 

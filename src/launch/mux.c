@@ -329,7 +329,7 @@ static bool guest_frame(struct mux *m, const struct proto_frame *f)
                 if (f->type != PROTO_READY || f->payload.n > PROTO_NOTES_BYTES || !m->hello || m->ready)
                         return false;
                 m->ready = true;
-                m->events.ready(m->events.arg);
+                m->events.ready(m->events.arg, f->payload);
                 return true;
         }
         if (!m->ready || f->stream > m->last)

@@ -20,7 +20,7 @@ enum {
 
 struct mux_events {
         void *arg;
-        void (*ready)(void *arg);                               /* the guest is ready for execs */
+        void (*ready)(void *arg, struct slice notes);           /* the guest is ready for execs; its sentences, one a line, as it sent them */
         void (*ended)(void *arg, long long id, uint32_t status); /* wait status; 127 << 8 for what could not be started */
 };
 

@@ -39,10 +39,26 @@ static void kill_now(struct session *s, const char *why)
                 log_error("the guest cannot be killed; ending, and it with us");
 }
 
-static void on_ready(void *arg)
+/* SECURITY: the guest's own words: printable, no more than so many, each marked as the machine's. */
+static void add_notes(struct session *s, struct slice notes)
+{
+        char line[SESSION_NOTE_BYTES];
+
+        for (int lines = 0; notes.n && lines < SESSION_NOTES; lines++) {
+                ptrdiff_t end = slice_find(notes, '\n');
+                struct slice one = end < 0 ? notes : slice_first(notes, (size_t)end);
+
+                notes = slice_skip(notes, one.n + (end >= 0));
+                if (one.n)
+                        json_array_append_new(s->warnings, json_sprintf("the machine says: %s", esc_text(line, sizeof(line), one)));
+        }
+}
+
+static void on_ready(void *arg, struct slice notes)
 {
         struct session *s = arg;
 
+        add_notes(s, notes);
         s->ready = true;
         s->deadline_ms = 0;
         say(s, json_pack("{s:s,s:{s:o,s:O}}", "op", "ready", "isolation", "limits", cgroup_describe(&s->groups, &s->plan, s->warnings), "warnings",

@@ -19,6 +19,8 @@ enum {
         SESSION_OPEN_MS = 60 * 1000,    /* from `gateway` to `open`: bromed starts the doors meanwhile */
         SESSION_GRACE_MAX_MS = 60 * 1000,
         SESSION_DRAIN_MS = 500,         /* at the end, for a client that does not read */
+        SESSION_NOTES = 16,             /* sentences of a machine about its start: one for each of a few files of the home */
+        SESSION_NOTE_BYTES = 256,       /* of each, as it is shown */
         SESSION_KILL_MS = 2000,         /* after the grace: the guest itself gets this long to be gone */
 };
 

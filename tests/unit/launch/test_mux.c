@@ -17,12 +17,23 @@ struct world {
         int guest; /* the guest's end */
         struct buf sent; /* what the guest has received */
         int readies, ends;
+        char said[PROTO_NOTES_BYTES]; /* with READY */
+        size_t notes;
         struct err err; /* the last turn's */
         long long ended_id;
         uint32_t ended_status;
 };
 
-static void on_ready(void *arg) { ((struct world *)arg)->readies++; }
+static void on_ready(void *arg, struct slice notes)
+{
+        struct world *w = arg;
+
+        w->readies++;
+        w->notes = notes.n;
+        assert_true(notes.n <= sizeof(w->said));
+        memcpy(w->said, notes.n ? (const char *)notes.p : "", notes.n);
+}
+
 static void on_ended(void *arg, long long id, uint32_t status)
 {
         struct world *w = arg;
@@ -227,6 +238,30 @@ static void test_setup(void **state)
         }
 }
 
+/* READY's sentences arrive as they were sent, and no more than there may be. */
+static void test_notes(void **state)
+{
+        static const char said[] = "~/.netrc in the workspace is left alone: it is a link\n";
+        char much[PROTO_NOTES_BYTES + 1];
+        struct world *w = start();
+
+        (void)state;
+        say_u32(w, 0, PROTO_HELLO, PROTO_VERSION);
+        say(w, 0, PROTO_READY, said, sizeof(said) - 1);
+        assert_int_equal(spin(w), 0);
+        assert_int_equal(w->readies, 1);
+        assert_int_equal(w->notes, sizeof(said) - 1);
+        assert_memory_equal(w->said, said, w->notes);
+        end(w);
+        memset(much, 'a', sizeof(much));
+        w = start();
+        say_u32(w, 0, PROTO_HELLO, PROTO_VERSION);
+        say(w, 0, PROTO_READY, much, sizeof(much));
+        assert_int_equal(spin(w), -1);
+        assert_int_equal(w->readies, 0);
+        end(w);
+}
+
 static void test_hostile_guest(void **state)
 {
         static const enum proto_type foreign[] = { PROTO_HELLO, PROTO_SETUP, PROTO_READY, PROTO_EXEC, PROTO_STDIN, PROTO_RESIZE, PROTO_SIGNAL, PROTO_CLOSE, PROTO_SHUTDOWN, PROTO_CLOCK };
@@ -364,7 +399,7 @@ static void test_full(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_one_exec), cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_setup), cmocka_unit_test(test_hostile_guest), cmocka_unit_test(test_hostile_client), cmocka_unit_test(test_guest_gives_up),
+                cmocka_unit_test(test_one_exec), cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_setup), cmocka_unit_test(test_notes), cmocka_unit_test(test_hostile_guest), cmocka_unit_test(test_hostile_client), cmocka_unit_test(test_guest_gives_up),
                 cmocka_unit_test(test_input_window), cmocka_unit_test(test_full),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
