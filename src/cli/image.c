@@ -1,6 +1,7 @@
-/* brome image build, ls, rm: the images of virtual machines (docs/VM.md). Everything happens here, as this user; bromed is not asked. */
+/* brome image build, ls, rm, and the first use of a machine: the images of virtual machines (docs/VM.md). Everything happens here, as this user; bromed is not asked. */
 #include "cli/cli.h"
 #include "base/esc.h"
+#include "cli/session.h"
 #include "vm/build.h"
 #include "vm/image.h"
 
@@ -10,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static volatile sig_atomic_t interrupted;
 static void on_signal(int number) { interrupted = number; }
@@ -45,34 +49,66 @@ static int find_init(struct image_build *how, struct err *err)
         return 0;
 }
 
+/* A build and its progress. EXIT_OK, or an exit code after printing the reason; ^C leaves nothing. */
+static int build(struct cli *cli, char id[IMAGE_ID_CHARS + 1])
+{
+        static const int stops[] = { SIGINT, SIGTERM, SIGHUP };
+        static struct image_build how; /* large path */
+        struct sigaction action = { .sa_handler = on_signal }, before[COUNT(stops)];
+        struct err err = ERR_INIT;
+        int rc;
+
+        how = (struct image_build){ .state = cli->paths.state, .step = say_step, .lines = say_lines, .stop = &interrupted };
+        if (find_init(&how, &err) < 0)
+                return cli_fail(EXIT_HOST, "%s", err.text);
+        for (size_t i = 0; i < COUNT(stops); i++)
+                sigaction(stops[i], &action, &before[i]);
+        rc = image_build(&how, id, &err);
+        for (size_t i = 0; i < COUNT(stops); i++)
+                sigaction(stops[i], &before[i], NULL);
+        if (rc < 0 && interrupted)
+                return cli_fail(128 + interrupted, "%s", err.text);
+        return rc < 0 ? cli_fail(rc == -2 ? EXIT_HOST : EXIT_NO, "%s", err.text) : EXIT_OK;
+}
+
 int cmd_image_build(struct cli *cli, int argc, char **argv)
 {
-        static struct image_build how; /* large path */
-        struct sigaction action = { .sa_handler = on_signal };
         char id[IMAGE_ID_CHARS + 1];
-        struct err err = ERR_INIT;
         int at = cli_options(cli, argc, argv, NULL, 0), rc;
 
         if (at < 0)
                 return at == -2 ? EXIT_OK : EXIT_USAGE_;
         if (at < argc)
                 return cli_usage(cli, "unexpected `%s`", esc_str(argv[at]));
-        how = (struct image_build){ .state = cli->paths.state, .step = say_step, .lines = say_lines, .stop = &interrupted };
-        if (find_init(&how, &err) < 0)
-                return cli_fail(EXIT_HOST, "%s", err.text);
-        sigaction(SIGINT, &action, NULL);
-        sigaction(SIGTERM, &action, NULL);
-        sigaction(SIGHUP, &action, NULL);
-        rc = image_build(&how, id, &err);
-        if (rc < 0 && interrupted)
-                return cli_fail(128 + interrupted, "%s", err.text);
-        if (rc < 0)
-                return cli_fail(rc == -2 ? EXIT_HOST : EXIT_NO, "%s", err.text);
+        rc = build(cli, id);
+        if (rc != EXIT_OK)
+                return rc;
         if (cli->json)
                 print_object(json_pack("{s:s}", "image", id));
         else
                 printf("%s\n", id);
         return EXIT_OK;
+}
+
+/* Are there disks already? They know their image, and the current one is none of their business. */
+static bool has_disks(const struct cli *cli, const char *workspace)
+{
+        char path[PATH_MAX];
+
+        return workspace && snprintf(path, sizeof(path), "%s/workspaces/%s/vm/image", cli->paths.state, workspace) < (int)sizeof(path) && access(path, F_OK) == 0;
+}
+
+int image_first(struct cli *cli, const char *workspace)
+{
+        char path[PATH_MAX], id[IMAGE_ID_CHARS + 1];
+
+        if (snprintf(path, sizeof(path), "%s/images/current", cli->paths.state) >= (int)sizeof(path) || access(path, F_OK) == 0 || has_disks(cli, workspace))
+                return EXIT_OK;
+        /* Without it the start will say what to install, and not after minutes. */
+        if (access("/usr/bin/qemu-system-x86_64", X_OK) < 0 && access("/usr/libexec/qemu-kvm", X_OK) < 0)
+                return EXIT_OK;
+        cli_note("there is no image for machines yet, so one is made now: once, some minutes, 1 GB (`--no-build` leaves it)");
+        return build(cli, id);
 }
 
 static const char *when(int64_t us, char out[32])

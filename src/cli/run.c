@@ -68,7 +68,7 @@ struct run {
         struct session_options o;
         const char *workspace;    /* NULL: throw-away */
         const char *const *argv;  /* the command, or the shell */
-        bool rm, pty;
+        bool rm, pty, no_build;
 };
 
 /* Options, an optional workspace, more options, "--", the command. 0, -1 usage error, -2 help. */
@@ -78,6 +78,7 @@ static int parse_run(struct cli *cli, int argc, char **argv, struct run *r)
         const char *memory = NULL;
         const struct cli_option options[] = {
                 { .name = "rm", .flag = &r->rm },
+                { .name = "no-build", .flag = &r->no_build },
                 { .name = "allow", .many = o->allow, .many_count = &o->allow_count, .many_max = 64 },
                 { .name = "share", .many = o->share, .many_count = &o->share_count, .many_max = 32 },
                 { .name = "env", .many = o->env, .many_count = &o->env_count, .many_max = 64 },
@@ -117,6 +118,16 @@ static int parse_run(struct cli *cli, int argc, char **argv, struct run *r)
         return 0;
 }
 
+/* The first machine of all makes the image. */
+static int make_image(struct cli *cli, struct control *c, const struct run *r)
+{
+        if (r->no_build)
+                return EXIT_OK;
+        if (r->workspace)
+                return session_image(cli, c, r->workspace);
+        return r->o.isolation && strcmp(r->o.isolation, "vm") == 0 ? image_first(cli, NULL) : EXIT_OK;
+}
+
 static int open_session(struct cli *cli, struct control *c, struct run *r, char name[64], uint64_t *session)
 {
         struct buf block;
@@ -137,10 +148,12 @@ static int open_session(struct cli *cli, struct control *c, struct run *r, char 
                         return rc;
                 }
         }
-        rc = needs_bring(cli, c, r->workspace, buf_slice(&block));
+        rc = make_image(cli, c, r);
+        if (rc == EXIT_OK)
+                rc = needs_bring(cli, c, r->workspace, buf_slice(&block));
         if (rc != EXIT_OK) {
                 buf_fini(&block);
-                return rc == EXIT_CONFIG_ || rc == EXIT_USAGE_ ? rc : EXIT_BROME;
+                return rc > 128 || rc == EXIT_CONFIG_ || rc == EXIT_USAGE_ ? rc : EXIT_BROME;
         }
         rc = session_call(cli, c, "session.open", session_open_body(r->workspace, false, r->rm || !r->workspace), buf_slice(&block), &answer);
         buf_fini(&block);

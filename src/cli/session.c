@@ -203,6 +203,18 @@ int session_ask(struct cli *cli, const char *op, json_t *body, struct chan_msg *
         return rc;
 }
 
+int session_image(struct cli *cli, struct control *c, const char *workspace)
+{
+        struct chan_msg answer;
+        struct err quiet = ERR_INIT; /* what is wrong, the next request says */
+        bool current = false;
+
+        if (control_ask(c, "workspace.describe", json_pack("{s:s}", "workspace", workspace), &answer, &quiet) == 0)
+                current = slice_ends(slice_str(chan_str(&answer, "image", "")), SLICE_LIT("/images/current"));
+        chan_msg_fini(&answer);
+        return current ? image_first(cli, workspace) : EXIT_OK;
+}
+
 /* ---- a workspace's block from options ---- */
 
 void session_string(struct buf *out, const char *s)

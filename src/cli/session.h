@@ -25,6 +25,11 @@ struct session_options {
         size_t allow_count, share_count, env_count, credential_count;
         const char *memory, *processes, *cwd, *agent, *isolation;
 };
+/* A machine is about to start from the current image: makes it, with its progress, when there is none. workspace: a saved one, or NULL.
+ * EXIT_OK, or an exit code after printing the reason. */
+int image_first(struct cli *cli, const char *workspace);
+/* The same for a saved workspace, of whichever kind: bromed says what it is. */
+int session_image(struct cli *cli, struct control *c, const char *workspace);
 /* A string of the configuration language, in quotes. */
 void session_string(struct buf *out, const char *s);
 /* 0, or an exit code after printing what is wrong. */

@@ -264,12 +264,16 @@ int cmd_workspace_start(struct cli *cli, int argc, char **argv)
 {
         struct control c = { .fd = -1 };
         struct chan_msg answer;
+        bool no_build = false;
+        const struct cli_option options[] = { { .name = "no-build", .flag = &no_build } };
         int rc;
-        const char *name = one_name(cli, argc, argv, NULL, 0, &rc);
+        const char *name = one_name(cli, argc, argv, options, 1, &rc);
 
         if (!name)
                 return rc;
         rc = session_connect(cli, &c, true);
+        if (rc == EXIT_OK && !no_build)
+                rc = session_image(cli, &c, name);
         if (rc == EXIT_OK)
                 rc = needs_bring(cli, &c, name, SLICE_EMPTY);
         if (rc != EXIT_OK) {

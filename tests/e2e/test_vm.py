@@ -249,9 +249,28 @@ def test_no_image(w):
     for b in (w.root, w.plain):
         p = b("workspace", "start", "gone")
         assert p.returncode == 69 and "is not there" in p.stderr, p
-        p = b("run", "--isolation", "vm", "--", "true")
-        assert p.returncode == 125 and "brome image build" in p.stderr, p
+        p = b("run", "--isolation", "vm", "--no-build", "--", "true")
+        assert p.returncode == 125 and "brome image build" in p.stderr and "image for machines yet, so" not in p.stderr, p
         assert b("run", "--isolation", "jail", "--", "true").returncode == 64
+
+
+def test_first_use(w):
+    """Where there is no image a machine's start makes one; here the sources do not answer. Neither that nor ^C leaves anything."""
+    for b in (w.root, w.plain):
+        b.config.write_text(b.config.read_text() + "workspace first { isolation vm; rules { default deny } }\n")
+        b("daemon", "start", check=0)
+        folders = sorted(p.name for p in (b.dir / "state/workspaces").iterdir())
+        for argv in (("run", "--isolation", "vm", "--", "echo", "ran"), ("workspace", "start", "first")):
+            p = b(*argv, timeout=BOOT_SECONDS)
+            assert p.returncode not in (0, 125 if argv[1] == "start" else 0) and "ran" not in p.stdout.split(), p
+            assert p.stderr.count("so one is made now") == 1, p
+        p = b.popen("run", "--isolation", "vm", "--", "echo", "ran")
+        wait_for("the build", lambda: list((b.dir / "state/images").glob(".new-*")) or p.poll() is not None)
+        p.send_signal(signal.SIGINT)
+        said = p.communicate(timeout=120)
+        assert p.returncode != 0 and b"ran" not in said[0].split(), said
+        assert not list((b.dir / "state/images").glob(".new-*")) and not (b.dir / "state/images/current").exists()
+        assert [n for n in sorted(p.name for p in (b.dir / "state/workspaces").iterdir()) if n not in folders] in ([], ["first"])
 
 
 def test_wiped(w):
