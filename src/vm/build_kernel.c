@@ -1,8 +1,9 @@
 /* The image's kernel: fetched by apt from the sources of the new root folder, unpacked beside it, never installed. What the first file system needs goes
- * into the initrd in the order in which it is to be loaded; what a workspace may want later goes into the root for modprobe. See build.h. */
+ * into the initrd in the order in which it is to be loaded, without signatures that would be checked for nothing; what a workspace may want later goes into the root for modprobe. See build.h. */
 #include "vm/build_priv.h"
 #include "vm/cpio.h"
 #include "vm/modules.h"
+#include "vm/vmlinux.h"
 #include "base/esc.h"
 #include "base/fd.h"
 
@@ -15,12 +16,18 @@
 #include <unistd.h>
 
 enum {
-        KERNEL_BYTES = 128 * 1024 * 1024, /* vmlinuz: 8 to 15 MB */
+        KERNEL_BYTES = 128 * 1024 * 1024, /* packed: 8 to 15 MB */
         MODULE_BYTES = 32 * 1024 * 1024,  /* one module; ext4 is 1.5 MB */
         INIT_BYTES = 64 * 1024 * 1024,    /* /init with its debug symbols */
         INITRD_BYTES = 256 * 1024 * 1024, /* it stands in the machine's memory while it is unpacked */
+        CONFIG_BYTES = 2 * 1024 * 1024,   /* the kernel's configuration: 260 KB */
         DEBS = 16,
 };
+
+/* The programs that unpack, by what is packed: those of the new root. */
+static const struct {
+        const char *program, *ending;
+} unpackers[] = { [MODULES_XZ] = { "xz", "xz" }, [MODULES_ZSTD] = { "zstd", "zst" }, [MODULES_GZIP] = { "gzip", "gz" } };
 
 /* What must be there before the root is. A module that is built in needs no file. */
 static const struct {
@@ -187,7 +194,21 @@ struct kernel {
         char folder[PATH_MAX]; /* …/root/.kernel/lib/modules/VERSION */
         struct buf dep, builtin;
         struct modules modules;
+        bool loads_unsigned;
 };
+
+/* Debian and Ubuntu have it beside the kernel. What cannot be read says no. */
+static void read_config(const struct build *b, struct kernel *k)
+{
+        char path[PATH_MAX];
+        struct err quiet = ERR_INIT;
+        struct buf text;
+
+        build_path(b, path, "root/.kernel/boot/config-%s", k->version);
+        buf_init(&text, 0);
+        k->loads_unsigned = fd_read_file(path, &text, CONFIG_BYTES, &quiet) == 0 && vmlinux_loads_unsigned(buf_slice(&text));
+        buf_fini(&text);
+}
 
 static int kernel_read(struct build *b, struct kernel *k, struct err *err)
 {
@@ -204,21 +225,81 @@ static int kernel_read(struct build *b, struct kernel *k, struct err *err)
         build_path(b, path, "root/.kernel/lib/modules/%s/modules.builtin", k->version);
         if (fd_read_file(path, &k->builtin, MODULES_TEXT_BYTES, err) < 0)
                 return -1;
+        read_config(b, k);
         return modules_parse(&k->modules, buf_slice(&k->dep), err);
+}
+
+/* ---- the kernel itself ---- */
+
+/* Unpacked beside the packages, in the new root: found.bytes goes to a file there, one of the root's own programs makes another of it. */
+static int unpack_kernel(struct build *b, const struct vmlinux_packed *found, struct buf *out, struct err *err)
+{
+        char packed[PATH_MAX], plain[PATH_MAX], inside[64];
+
+        build_path(b, packed, "root/.kernel/vmlinux.%s", unpackers[found->coding].ending);
+        build_path(b, plain, "root/.kernel/vmlinux");
+        snprintf(inside, sizeof(inside), "/.kernel/vmlinux.%s", unpackers[found->coding].ending);
+        if (fd_write_file_unsynced(packed, 0600, found->bytes.p, found->bytes.n, err) < 0 || BUILD_RUN(b, true, err, unpackers[found->coding].program, "-dkq", inside) < 0)
+                return -1;
+        if (fd_read_file(plain, out, VMLINUX_BYTES, err) < 0)
+                return -1;
+        return buf_len(out) == found->unpacked_bytes ? 0 : err_set(err, "it does not unpack to the size that it names");
+}
+
+/* The plain kernel as the image's; -1 with the reason: it cannot be had. */
+static int plain_kernel(struct build *b, const char *from, const char *to, struct err *err)
+{
+        struct vmlinux_packed found;
+        struct buf packed, plain;
+        size_t kept;
+        int rc;
+
+        buf_init(&packed, 0);
+        buf_init(&plain, 0);
+        rc = fd_read_file(from, &packed, KERNEL_BYTES, err);
+        if (rc == 0)
+                rc = vmlinux_find(buf_slice(&packed), &found, err);
+        if (rc == 0)
+                rc = unpack_kernel(b, &found, &plain, err);
+        if (rc == 0)
+                rc = vmlinux_trim(plain.bytes + plain.start, buf_len(&plain), &kept, err);
+        if (rc == 0)
+                rc = fd_write_file_unsynced(to, 0600, buf_slice(&plain).p, kept, err);
+        buf_fini(&packed);
+        buf_fini(&plain);
+        return rc;
+}
+
+static int install_kernel(struct build *b, const struct kernel *k, struct err *err)
+{
+        char from[PATH_MAX], to[PATH_MAX], line[sizeof(struct err) + 160];
+        struct err why = ERR_INIT;
+
+        build_path(b, from, "root/.kernel/boot/vmlinuz-%s", k->version);
+        build_path(b, to, "vmlinuz");
+        if (plain_kernel(b, from, to, &why) == 0)
+                return 0;
+        /* Slower, and right all the same. */
+        snprintf(line, sizeof(line), "the kernel stays packed, which costs each start under emulation some seconds: %s", why.text);
+        if (b->how->step)
+                b->how->step(line);
+        return rename(from, to) < 0 ? err_sys(err, errno, "%s", from) : 0;
 }
 
 /* ---- the initrd ---- */
 
-static int add_file(struct cpio *c, const char *name, uint32_t mode, const char *path, size_t limit, bool program, struct err *err)
+static int add_program(struct cpio *c, const char *name, uint32_t mode, const char *path, size_t limit, bool cut_signature, struct err *err)
 {
         struct buf bytes;
+        struct slice program;
         int rc;
 
         buf_init(&bytes, 0);
         rc = fd_read_file(path, &bytes, limit, err);
-        if (rc == 0 && program && !slice_starts(buf_slice(&bytes), SLICE_LIT("\177ELF")))
+        program = cut_signature ? vmlinux_module_unsigned(buf_slice(&bytes)) : buf_slice(&bytes);
+        if (rc == 0 && !slice_starts(program, SLICE_LIT("\177ELF")))
                 rc = err_set(err, "%s is no ELF file", path);
-        if (rc == 0 && cpio_file(c, name, mode, buf_slice(&bytes)) < 0)
+        if (rc == 0 && cpio_file(c, name, mode, program) < 0)
                 rc = err_set(err, "%s does not fit into the first file system", path);
         buf_fini(&bytes);
         return rc;
@@ -227,7 +308,6 @@ static int add_file(struct cpio *c, const char *name, uint32_t mode, const char 
 /* A module as the kernel loads it, beside the compressed one. */
 static int add_module(struct build *b, struct kernel *k, struct cpio *c, struct slice path, unsigned number, struct err *err)
 {
-        static const char *const programs[] = { [MODULES_XZ] = "xz", [MODULES_ZSTD] = "zstd", [MODULES_GZIP] = "gzip" };
         char host[PATH_MAX], inside[PATH_MAX], name[CPIO_NAME_BYTES + 1];
         enum modules_coding coding = modules_coding(path);
         struct slice plain = modules_name(path);
@@ -235,12 +315,12 @@ static int add_module(struct build *b, struct kernel *k, struct cpio *c, struct 
         build_path(b, host, "root/.kernel/lib/modules/%s/%.*s", k->version, SLICE_FMT(path));
         if (coding != MODULES_PLAIN) {
                 snprintf(inside, sizeof(inside), "/.kernel/lib/modules/%s/%.*s", k->version, SLICE_FMT(path));
-                if (BUILD_RUN(b, true, err, programs[coding], "-dkq", inside) < 0)
+                if (BUILD_RUN(b, true, err, unpackers[coding].program, "-dkq", inside) < 0)
                         return -1;
                 *strrchr(host, '.') = 0;
         }
         snprintf(name, sizeof(name), "modules/%03u-%.*s.ko", number, SLICE_FMT(plain));
-        if (add_file(c, name, 0644, host, MODULE_BYTES, true, err) < 0)
+        if (add_program(c, name, 0644, host, MODULE_BYTES, k->loads_unsigned, err) < 0)
                 return -1;
         return coding != MODULES_PLAIN && unlink(host) < 0 ? err_sys(err, errno, "%s", host) : 0;
 }
@@ -271,7 +351,7 @@ static int write_initrd(struct build *b, struct kernel *k, struct err *err)
         for (size_t i = 0; rc == 0 && i < sizeof(folders) / sizeof(folders[0]); i++)
                 rc = cpio_folder(&c, folders[i], 0755);
         if (rc == 0)
-                rc = add_file(&c, "init", 0755, b->how->init, INIT_BYTES, true, err);
+                rc = add_program(&c, "init", 0755, b->how->init, INIT_BYTES, false, err);
         if (rc == 0)
                 rc = order_early(k, err);
         for (size_t i = 0; rc == 0 && i < k->modules.order_count; i++)
@@ -332,19 +412,15 @@ int build_kernel_install(struct build *b, struct err *err)
 {
         static struct kernel kernel; /* large paths */
         struct kernel *k = &kernel;
-        char from[PATH_MAX], to[PATH_MAX];
+        char to[PATH_MAX];
         int rc;
 
         *k = (struct kernel){ .version = "" };
         buf_init(&k->dep, 0);
         buf_init(&k->builtin, 0);
         rc = kernel_read(b, k, err);
-        if (rc == 0) {
-                build_path(b, from, "root/.kernel/boot/vmlinuz-%s", k->version);
-                build_path(b, to, "vmlinuz");
-                if (rename(from, to) < 0)
-                        rc = err_sys(err, errno, "%s", from);
-        }
+        if (rc == 0)
+                rc = install_kernel(b, k, err);
         if (rc == 0)
                 rc = write_initrd(b, k, err);
         if (rc == 0)
