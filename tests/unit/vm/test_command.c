@@ -51,6 +51,7 @@ static void test_usual(void **state)
         assert_string_equal(value(argv, "-sandbox", 0), "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
         assert_string_equal(value(argv, "-accel", 0), "tcg,thread=multi,tb-size=256");
         assert_null(value(argv, "-accel", 1));
+        assert_non_null(strstr(value(argv, "-append", 0), " nokaslr mitigations=off"));
         assert_string_equal(value(argv, "-m", 0), "2048");
         assert_string_equal(value(argv, "-smp", 0), "2");
         assert_string_equal(value(argv, "-netdev", 0), "tap,id=net,fd=8");
@@ -77,6 +78,8 @@ static void test_kvm(void **state)
         assert_non_null(argv);
         assert_string_equal(value(argv, "-accel", 0), "kvm");
         assert_string_equal(value(argv, "-cpu", 0), "host");
+        assert_true(has(argv, "panic=-1"));
+        assert_false(has(argv, "mitigations") || has(argv, "nokaslr")); /* a guest with processors of its own keeps them */
         assert_string_equal(value(argv, "-netdev", 0), "socket,id=net,fd=8");
         command_free(argv);
 }
