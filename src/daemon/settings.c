@@ -453,9 +453,9 @@ static int add_closed(const struct daemon *d, json_t *list, const struct config_
 }
 
 /* SECURITY: no tool is looked for where a guest, of whichever workspace, may have put it. */
-static json_t *plan_tools(const struct daemon *d, const struct config_workspace *w, const char *path, struct err *err)
+static json_t *plan_tools(const struct daemon *d, const struct config_workspace *w, const char *path, json_t *links, struct err *err)
 {
-        struct tools_search where = { .path = path, .own_path = getenv("PATH"), .home = d->home, .closed = json_pack("[s]", d->paths.state) };
+        struct tools_search where = { .path = path, .own_path = getenv("PATH"), .home = d->home, .closed = json_pack("[s]", d->paths.state), .links = links };
         json_t *list = NULL;
         int rc = where.closed ? add_closed(d, where.closed, w, err) : err_set(err, "out of memory");
 
@@ -501,9 +501,9 @@ static int plan_kind(const struct daemon *d, const struct config_workspace *w, j
 
 int settings_plan(const struct daemon *d, const struct settings *s, const struct config_workspace *w, const char *path, json_t *plan, struct err *err)
 {
-        json_t *shares = plan_shares(d, w, err), *env = json_object();
+        json_t *shares = plan_shares(d, w, err), *env = json_object(), *links = w->isolation == ISOLATION_VM ? json_object() : NULL;
 
-        if (!shares || !env || plan_kind(d, w, plan, err) < 0)
+        if ((links && json_object_set_new(plan, "tool_links", links) < 0) || !shares || !env || plan_kind(d, w, plan, err) < 0)
                 goto bad;
         for (size_t i = 0; i < w->env_count; i++)
                 if (json_object_set_new(env, (const char *)w->env[i].name.p, json_string((const char *)w->env[i].value.p)) < 0) {
@@ -511,7 +511,7 @@ int settings_plan(const struct daemon *d, const struct settings *s, const struct
                         goto bad;
                 }
         if (json_object_set_new(plan, "shares", shares) < 0 || json_object_set_new(plan, "env", env) < 0 ||
-            json_object_set_new(plan, "protect", plan_protect(d, s)) < 0 || json_object_set_new(plan, "tools", plan_tools(d, w, path, err)) < 0)
+            json_object_set_new(plan, "protect", plan_protect(d, s)) < 0 || json_object_set_new(plan, "tools", plan_tools(d, w, path, links, err)) < 0)
                 return err->text[0] ? -1 : err_set(err, "out of memory");
         return 0;
 bad:

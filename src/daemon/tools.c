@@ -142,13 +142,26 @@ static void up(char *path)
                 *slash = 0;
 }
 
-static void add(json_t *list, const char *folder)
+/* Folders with parts of many programs: every system has its own. */
+static bool is_the_systems(const char *folder)
+{
+        static const char *const below[] = { "", "/bin", "/sbin", "/games", "/lib", "/lib32", "/lib64", "/libexec", "/share", "/lib/node_modules", "/share/nodejs" };
+        const char *rest = !lies_in(folder, "/usr") ? folder : lies_in(folder, "/usr/local") ? folder + strlen("/usr/local") : folder + strlen("/usr");
+
+        for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++)
+                if (strcmp(rest, below[i]) == 0)
+                        return true;
+        return false;
+}
+
+static void add(json_t *list, const struct tools_search *where, const char *folder)
 {
         size_t i;
         json_t *have;
 
-        /* The root and what every guest has of the host. */
-        if (folder[0] != '/' || !folder[1] || lies_in(folder, "/usr") || lies_in(folder, "/bin") || json_array_size(list) >= TOOLS_FOLDERS_MAX)
+        /* The root and what every guest has. */
+        if (folder[0] != '/' || !folder[1] || is_the_systems(folder) || lies_in(folder, "/bin") || (!where->links && lies_in(folder, "/usr")) ||
+            json_array_size(list) >= TOOLS_FOLDERS_MAX)
                 return;
         json_array_foreach(list, i, have)
                 if (lies_in(folder, json_string_value(have)))
@@ -181,16 +194,25 @@ static bool is_one_programs(const char *prefix, const char *home)
         return more && (!below || below[1] == '.') && !(below && strcmp(below, "/.local") == 0);
 }
 
-/* Narrow: programs of node.js need no more than the outermost node_modules that they lie in; a `bin` stands for what is beside it only when that is one
- * program's. Not a prefix of node.js: other packages lie in it, and etc/npmrc, with tokens perhaps. */
-static void add_needed(json_t *list, const char *folder, const char *home)
+/* Of "/name/…" or "/@scope/name/…": how much is the package's name. */
+static ptrdiff_t package_length(const char *below)
 {
+        const char *end = *below ? strchrnul(below + 1, '/') : below;
+
+        return (*below && below[1] == '@' && *end ? strchrnul(end + 1, '/') : end) - below;
+}
+
+/* Narrow: programs of node.js need no more than the outermost node_modules that they lie in; a `bin` stands for what is beside it only when that is one
+ * program's. Not a prefix of node.js: other packages lie in it, and etc/npmrc, with tokens perhaps. Of the system's the one package: a machine installs others beside it. */
+static void add_needed(json_t *list, const struct tools_search *where, const char *folder)
+{
+        const char *home = where->home;
         char text[PATH_MAX], prefix[PATH_MAX];
         const char *modules = strstr(folder, "/node_modules"), *last = strrchr(folder, '/');
 
         if (modules && (modules[13] == '/' || !modules[13])) {
-                snprintf(text, sizeof(text), "%.*s", (int)(modules + 13 - folder), folder);
-                add(list, text);
+                snprintf(text, sizeof(text), "%.*s", (int)(modules + 13 - folder + (lies_in(folder, "/usr") ? package_length(modules + 13) : 0)), folder);
+                add(list, where, text);
                 return;
         }
         snprintf(prefix, sizeof(prefix), "%s", folder);
@@ -199,24 +221,27 @@ static void add_needed(json_t *list, const char *folder, const char *home)
                 if (home && strcmp(prefix, home) == 0)
                         log_info("%s is a folder of yours with more than programs in it, so no workspace sees it; link what it holds from ~/.local/bin", esc_str(folder));
                 else
-                        add(list, folder);
+                        add(list, where, folder);
         } else {
-                add(list, !has(prefix, "lib/node_modules") && is_one_programs(prefix, home) ? prefix : folder);
+                add(list, where, !has(prefix, "lib/node_modules") && is_one_programs(prefix, home) ? prefix : folder);
         }
 }
 
 static void add_program(json_t *list, const struct tools_search *where, struct slice program)
 {
-        char found[PATH_MAX], folder[PATH_MAX], real[PATH_MAX];
+        char found[PATH_MAX], folder[PATH_MAX], real[PATH_MAX], target[PATH_MAX];
 
         if (program.n == 0 || slice_find(program, '/') >= 0 || !find(found, where, program) || !realpath(found, real))
                 return;
         up(found);
+        snprintf(target, sizeof(target), "%s", real);
         up(real);
         if (!realpath(found, folder)) /* the folder itself may be a link */
                 return;
-        add_needed(list, folder, where->home);
-        add_needed(list, real, where->home);
+        if (where->links && is_the_systems(folder) && (!is_the_systems(real) || lies_in(real, "/usr/local")))
+                json_object_setn_new(where->links, (const char *)program.p, program.n, json_string(target));
+        add_needed(list, where, folder);
+        add_needed(list, where, real);
 }
 
 json_t *tools_folders(const struct config_workspace *w, const struct tools_search *where)

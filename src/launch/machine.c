@@ -62,7 +62,7 @@ static int add_share(struct parts *p, const char *path, bool read_only, bool sti
         return 0;
 }
 
-/* Shares and tools, outer before inner as they are mounted; then the folders to which the links over git's configurations lead. */
+/* Shares and tools, outer before inner as they are mounted; then the folders to which the links over git's configurations lead, and that of programs. */
 static int add_shares(struct parts *p, const struct plan *plan, const struct shares *shares, struct err *err)
 {
         for (size_t i = 0; i < shares->count; i++) {
@@ -79,6 +79,8 @@ static int add_shares(struct parts *p, const struct plan *plan, const struct sha
                 if (add_share(p, path, false, false, err) < 0)
                         return -1;
         }
+        if (plan->link_count && add_share(p, SHARES_LINKS, true, true, err) < 0)
+                return -1;
         return 0;
 }
 

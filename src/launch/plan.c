@@ -121,6 +121,25 @@ static int take_tools(struct plan *plan, const struct chan_msg *msg, struct err 
         return 0;
 }
 
+static int take_links(struct plan *plan, const struct chan_msg *msg, struct err *err)
+{
+        json_t *links = json_object_get(msg->body, "tool_links"), *v;
+        const char *name;
+
+        if (json_object_size(links) > PLAN_TOOLS)
+                return err_set(err, "plan: too many programs");
+        json_object_foreach(links, name, v) {
+                struct plan_link *l = &plan->links[plan->link_count++];
+                const char *p = json_string_value(v);
+
+                if (!*name || strlen(name) > NAME_MAX || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || !p || !path_clean(p))
+                        return err_set(err, "plan: a program is no name with an absolute path");
+                snprintf(l->name, sizeof(l->name), "%s", name);
+                snprintf(l->target, sizeof(l->target), "%s", p);
+        }
+        return 0;
+}
+
 /* ---- accounts ---- */
 
 static int take_accounts(struct plan *plan, const struct chan_msg *msg, struct err *err)
@@ -195,7 +214,7 @@ int plan_parse(struct plan *plan, struct chan_msg *msg, struct err *err)
             (json_object_get(msg->body, "cache") && take_path(plan->cache, msg, "cache", err) < 0) ||
             take_number(&plan->session, msg, "session", LLONG_MAX, err) < 0 || take_number(&plan->memory_bytes, msg, "memory_bytes", 1LL << 50, err) < 0 ||
             take_number(&plan->processes, msg, "processes", 1 << 22, err) < 0 || take_number(&plan->cpu_percent, msg, "cpu_percent", 1000 * 1000, err) < 0 ||
-            take_kind(plan, msg, err) < 0 || take_lists(plan, msg, err) < 0 || take_tools(plan, msg, err) < 0 || take_accounts(plan, msg, err) < 0 || take_env(plan, msg, err) < 0)
+            take_kind(plan, msg, err) < 0 || take_lists(plan, msg, err) < 0 || take_tools(plan, msg, err) < 0 || take_links(plan, msg, err) < 0 || take_accounts(plan, msg, err) < 0 || take_env(plan, msg, err) < 0)
                 return -1;
         if (plan->processes == 0)
                 plan->processes = PLAN_PROCESSES;

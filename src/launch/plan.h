@@ -34,6 +34,11 @@ struct plan_account {
         struct slice as_env; /* one more variable; empty: none */
 };
 
+/* A program of a machine that lies in a folder which it does not see. */
+struct plan_link {
+        char name[NAME_MAX + 1], target[PATH_MAX];
+};
+
 struct plan {
         char workspace[65];
         char hostname[65];
@@ -50,6 +55,8 @@ struct plan {
         size_t share_count;
         struct plan_share tools[PLAN_TOOLS]; /* read-only, where they lie */
         size_t tool_count;
+        struct plan_link links[PLAN_TOOLS];
+        size_t link_count;
         struct binding accounts[PLAN_ACCOUNTS]; /* their fields are left empty: nothing here reads a request */
         struct plan_account *account_parts;     /* one for each of them */
         size_t account_count;

@@ -278,6 +278,16 @@ static int open_own_programs(const struct plan *plan, const char *path, struct s
         return -1;
 }
 
+/* Of the host's /usr, which holds no secret and which a guest in namespaces sees whole: a machine sees the folder of the one program. */
+static int open_system_program(const struct plan *plan, const char *path, struct share_checked *out, struct err *err)
+{
+        if (!plan->machine || !in_folder(path, "/usr"))
+                return -1;
+        *out = (struct share_checked){ .fd = open_with(AT_FDCWD, path, O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS) };
+        snprintf(out->path, sizeof(out->path), "%s", path);
+        return out->fd < 0 ? err_sys(err, errno, "%s", esc_str(path)) : 0;
+}
+
 /* SECURITY: a tool's folder is judged as a share is; what no share may be is no tool's either, but for the user's own folders of programs. */
 static void judge_tool(struct shares *s, const struct plan_share *tool, const struct plan *plan)
 {
@@ -293,7 +303,7 @@ static void judge_tool(struct shares *s, const struct plan_share *tool, const st
                 return;
         }
         *one = (struct shares_one){ .plan = tool, .checked = { .fd = -1 }, .owner_map = -1, .layer = -1 };
-        if ((open_own_programs(plan, tool->path, &one->checked, &err) < 0 &&
+        if ((open_own_programs(plan, tool->path, &one->checked, &err) < 0 && open_system_program(plan, tool->path, &one->checked, &err) < 0 &&
              share_check(tool->path, SHARE_READ_ONLY, false, protect, plan->protect_count, &one->checked, &err) < 0) ||
             (fstat(one->checked.fd, &st) < 0 && err_sys(&err, errno, "%s", esc_str(tool->path)) < 0)) {
                 fd_close(&one->checked.fd);
@@ -321,6 +331,8 @@ int shares_judge(struct shares *s, const struct plan *plan, struct err *err)
         s->left_out = json_array();
         for (size_t i = 0; i < plan->tool_count; i++)
                 judge_tool(s, &plan->tools[i], plan);
+        if (plan->link_count && strlen(s->tool_path) + sizeof(":" SHARES_LINKS) <= sizeof(s->tool_path))
+                place(s->tool_path + strlen(s->tool_path), sizeof(s->tool_path) - strlen(s->tool_path), "%s" SHARES_LINKS, *s->tool_path ? ":" : "");
         qsort(s->one, s->count, sizeof(s->one[0]), by_length);
         return 0;
 }

@@ -40,6 +40,8 @@ struct shares_one {
         struct share_snapshot *before;
 };
 
+#define SHARES_LINKS "/run/brome/tools" /* in a machine: the plan's links, made by vmroot.c */
+
 struct shares {
         struct shares_one one[PLAN_SHARES + PLAN_TOOLS]; /* outer folders before what is in them; the plan's tools among them */
         size_t count;

@@ -277,12 +277,46 @@ static int files(const struct vmroot *r, struct err *err)
         return 0;
 }
 
+static bool is_shared(const struct vmroot *r, const char *path)
+{
+        for (size_t i = 0; i < r->shares->count; i++) {
+                size_t n = strlen(r->shares->one[i].checked.path);
+                if (strncmp(path, r->shares->one[i].checked.path, n) == 0 && path[n] == '/')
+                        return true;
+        }
+        return false;
+}
+
+/* Programs that a folder of many has on the host: a link to where the machine sees it, or the file itself. In the folder of shares. */
+static int links(const struct vmroot *r, struct err *err)
+{
+        static const char *const parts[] = { "run", "run/brome", SHARES_LINKS + 1 };
+        char path[PATH_MAX];
+
+        for (size_t i = 0; r->plan->link_count && i < COUNT(parts); i++)
+                if (mkdir(parts[i], 0755) < 0 && errno != EEXIST)
+                        return err_sys(err, errno, "%s", parts[i]);
+        for (size_t i = 0; i < r->plan->link_count; i++) {
+                const struct plan_link *l = &r->plan->links[i];
+
+                place(path, sizeof(path), "%s/%s", SHARES_LINKS + 1, l->name);
+                if (is_shared(r, l->target)) {
+                        if (symlink(l->target, path) < 0)
+                                return err_sys(err, errno, "%s", path);
+                } else if (strncmp(l->target, "/usr/local/", strlen("/usr/local/")) == 0 &&
+                           (layer_touch(path, err) < 0 || layer_bind(l->target, path, LAYER_READ_ONLY, err) < 0)) {
+                        return -1;
+                }
+        }
+        return 0;
+}
+
 /* The code that mounts shares takes the working directory for the root: here they have a folder of their own, so that none lies over QEMU's files. */
 static int shared(const struct vmroot *r, struct err *err)
 {
         if (chdir("shares") < 0)
                 return err_sys(err, errno, "shares");
-        if (shares_mount(r->shares, r->ids, r->plan, err) < 0)
+        if (shares_mount(r->shares, r->ids, r->plan, err) < 0 || links(r, err) < 0)
                 return -1;
         return chdir("..") < 0 ? err_sys(err, errno, "shares") : 0;
 }

@@ -50,6 +50,7 @@ workspace m {{
         credential forge
         rules {{ allow web allowed.example read-only; allow web api.example; default deny }}
 }}
+workspace tools {{ isolation vm; image "{w.image}"; memory 1G; agent gemini; tool "codex" }}
 workspace gone {{ isolation vm; image "{b.dir}/no-such" }}
 """)
     if user:
@@ -58,12 +59,27 @@ workspace gone {{ isolation vm; image "{b.dir}/no-such" }}
     return b
 
 
+def programs_of_the_host():
+    """Stand-ins for agents as `npm install -g` and as a package of one file install them; nothing else of the host is in its /usr/local."""
+    sh("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/usr/local")
+    local = pathlib.Path("/usr/local")
+    put(local / "lib/node_modules/@a/gemini/cli.js", "#!/usr/bin/env node\nconsole.log('gemini runs on', process.version, require('./part'), process.argv[2])\n")
+    put(local / "lib/node_modules/@a/gemini/part.js", "module.exports = 'with its parts'\n")
+    put(local / "lib/node_modules/other/secret", "another package's\n")
+    put(local / "bin/codex", "#!/bin/sh\necho codex runs \"$1\"\n")
+    put(local / "bin/other", "#!/bin/sh\n")
+    (local / "bin/gemini").symlink_to("../lib/node_modules/@a/gemini/cli.js")
+    for p in ("lib/node_modules/@a/gemini/cli.js", "bin/codex", "bin/other"):
+        (local / p).chmod(0o755)
+
+
 def make_world():
     if not (shutil.which("qemu-system-x86_64") and os.access("/dev/net/tun", os.R_OK)):
         raise Skip("QEMU or /dev/net/tun is not there")
     w = World()
     w.image = image()
     w.nginx(("allowed.example", "api.example", "other.example"))
+    programs_of_the_host()
     w.root, w.plain = make_brome(w), make_brome(w, ordinary_user())
     return w
 
@@ -271,6 +287,23 @@ def test_first_use(w):
         assert p.returncode != 0 and b"ran" not in said[0].split(), said
         assert not list((b.dir / "state/images").glob(".new-*")) and not (b.dir / "state/images/current").exists()
         assert [n for n in sorted(p.name for p in (b.dir / "state/workspaces").iterdir()) if n not in folders] in ([], ["first"])
+
+
+def test_tools_of_the_host(w):
+    for b in (w.root, w.plain):
+        b("workspace", "stop", "m")
+        b("workspace", "start", "tools", check=0, timeout=BOOT_SECONDS)
+
+        def run(script):
+            return b.sh("tools", script, timeout=120)
+        p = run("gemini words; codex words; command -v node")
+        assert re.match(r"gemini runs on v\S+ with its parts words\ncodex runs words\n/usr/bin/node\n$", p.stdout), p
+        assert run("ls /usr/local/lib/node_modules").stdout.split() == ["@a"] and run("command -v other").returncode != 0
+        for path in ("/usr/local/lib/node_modules/@a/gemini/cli.js", "/run/brome/tools/codex", "/run/brome/tools/new"):
+            assert run(f"echo evil >> {path}").returncode != 0, path
+        assert run("mkdir /usr/local/lib/node_modules/mine && touch /usr/local/bin/mine").returncode == 0, "the machine's own places stay its own"
+        assert not pathlib.Path("/usr/local/bin/mine").exists() and "evil" not in pathlib.Path("/usr/local/bin/codex").read_text()
+        b("workspace", "stop", "tools", check=0, timeout=120)
 
 
 def test_wiped(w):

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <limits.h>
 #include <sys/stat.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -90,6 +92,46 @@ static void test_places(void **state)
         assert_string_equal(folders("../bin/mine", "bin"), "");
 }
 
+/* A machine has a /usr of its own: of the host's it gets what is one program's. */
+static void test_machine(void **state)
+{
+        static const struct { const char *target, *folder; } rows[] = {
+                { "lib/node_modules/@a/brome-test/cli.js", "lib/node_modules/@a/brome-test" }, { "lib/node_modules/brome-test/bin/cli.js", "lib/node_modules/brome-test" },
+                { "lib/brome-test/run", "lib/brome-test" },                                     { "bin/brome-test-agent", NULL },
+        };
+        struct slice tool = SLICE_LIT("brome-test-agent");
+        struct config_workspace w = { .tools = &tool, .tool_count = 1 };
+        char script[PATH_MAX], made[PATH_MAX];
+        json_t *list;
+
+        (void)state;
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("none", "/usr/local", "tmpfs", 0, "mode=755") < 0)
+                skip(); /* only root may show itself another /usr/local */
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                struct tools_search where = { .own_path = "/usr/local/bin:/usr/bin", .home = home, .links = json_object() };
+
+                snprintf(script, sizeof(script), "cd /usr/local; rm -rf *; mkdir -p bin $(dirname %s); echo > %s; chmod +x %s; [ %s = bin/brome-test-agent ] || ln -s ../%s bin/brome-test-agent",
+                         rows[i].target, rows[i].target, rows[i].target, rows[i].target, rows[i].target);
+                shell(script);
+                list = tools_folders(&w, &where);
+                snprintf(made, sizeof(made), "/usr/local/%s", rows[i].target);
+                assert_string_equal(json_string_value(json_object_get(where.links, "brome-test-agent")), made);
+                assert_int_equal(json_array_size(list), rows[i].folder ? 1 : 0);
+                snprintf(made, sizeof(made), "/usr/local/%s", rows[i].folder ? rows[i].folder : "");
+                if (rows[i].folder)
+                        assert_string_equal(json_string_value(json_array_get(list, 0)), made);
+                json_decref(list);
+                json_decref(where.links);
+        }
+        /* What the distribution installed is the machine's own as well. */
+        tool = slice_str("sh");
+        struct tools_search where = { .own_path = "/usr/bin:/bin", .home = home, .links = json_object() };
+        list = tools_folders(&w, &where);
+        assert_int_equal(json_array_size(list) + json_object_size(where.links), 0);
+        json_decref(list);
+        json_decref(where.links);
+}
+
 /* The caller's PATH counts before bromed's, which was started before the tool was installed. */
 static void test_callers_path(void **state)
 {
@@ -139,7 +181,7 @@ static void test_closed_folders(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_places), cmocka_unit_test(test_callers_path), cmocka_unit_test(test_closed_folders) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_places), cmocka_unit_test(test_machine), cmocka_unit_test(test_callers_path), cmocka_unit_test(test_closed_folders) };
 
         return cmocka_run_group_tests(tests, set_up, tear_down);
 }
