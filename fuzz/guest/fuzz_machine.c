@@ -50,6 +50,36 @@ void process_close(struct process *p)
                 *fds[i] = -1;
         }
 }
+/* Port 1 refuses, 2 refuses on IPv4 alone, 3 at the end of the wait, 4 sends at once and ends. */
+static int refused;
+int process_connect(uint16_t port, bool v6, struct process *out)
+{
+        int to[2], from[2];
+        if (port == 1 || (port == 2 && !v6)) {
+                errno = ECONNREFUSED;
+                return -1;
+        }
+        refused = port == 3 ? ECONNREFUSED : 0;
+        if (pipe2(to, O_NONBLOCK) < 0 || pipe2(from, O_NONBLOCK) < 0)
+                abort();
+        if (port == 4 && write(from[1], "hello", 5) < 0)
+                abort();
+        *out = (struct process){ .pid = -1, .started = dup(to[1]), .in = to[1], .out = from[0], .err = -1, .slave = -1 };
+        close(to[0]);
+        close(from[1]);
+        return 0;
+}
+int process_connected(const struct process *p)
+{
+        (void)p;
+        return refused;
+}
+void process_end_input(struct process *p, bool connection)
+{
+        (void)connection;
+        close(p->in);
+        p->in = -1;
+}
 void process_resize(const struct process *p, uint16_t rows, uint16_t cols)
 {
         (void)p;
@@ -114,7 +144,7 @@ static enum guest_result one_turn(struct guest *g, int64_t *now_ms)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
         static struct guest g;
-        static const uint8_t hello[] = { 0, 0, 0, 0, PROTO_HELLO, 0, 4, 0, 1, 0, 0, 0, 0, 0, 0, 0, PROTO_SETUP, 0, 0, 0 };
+        static const uint8_t hello[] = { 0, 0, 0, 0, PROTO_HELLO, 0, 4, 0, PROTO_VERSION, 0, 0, 0, 0, 0, 0, 0, PROTO_SETUP, 0, 0, 0 };
         int64_t now_ms = 1000;
         enum guest_result r = GUEST_GOES_ON;
         struct slice in = slice_of(data, n);

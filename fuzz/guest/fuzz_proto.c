@@ -25,6 +25,8 @@ static void frames(struct slice in)
                 (void)!proto_get_failed(f.payload, &u, &text);
                 (void)!proto_get_window(f.payload, &u, &which);
                 (void)!proto_get_resize(f.payload, &a, &b);
+                if (proto_get_connect(f.payload, &a) == 0 && a == 0)
+                        abort();
                 in = slice_skip(in, used);
         }
 }

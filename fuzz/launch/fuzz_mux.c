@@ -13,7 +13,7 @@ enum { CLIENTS = 6 };
 
 struct client {
         int fd;
-        bool left, ended; /* ended: EXIT or FAILED was read */
+        bool left, ended, connection; /* ended: EXIT or FAILED was read */
         struct buf in;
         size_t window[2];
 };
@@ -59,6 +59,7 @@ static void check_client(struct client *c)
                 HOLDS(f.stream == 0 && f.flags == 0 && !c->ended);
                 HOLDS(f.type == PROTO_STARTED || f.type == PROTO_FAILED || f.type == PROTO_STDOUT || f.type == PROTO_STDERR || f.type == PROTO_WINDOW || f.type == PROTO_EXIT);
                 c->ended = f.type == PROTO_EXIT || f.type == PROTO_FAILED;
+                HOLDS(!c->connection || f.type != PROTO_STDERR);
                 if (f.type == PROTO_STDOUT || f.type == PROTO_STDERR)
                         c->window[f.type == PROTO_STDERR] += f.payload.n;
                 buf_consume(&c->in, used);
@@ -78,7 +79,9 @@ static void check_guest(void)
                 if (f.stream == 0)
                         HOLDS(f.type == PROTO_HELLO || f.type == PROTO_SETUP || f.type == PROTO_SHUTDOWN);
                 else
-                        HOLDS(f.type == PROTO_EXEC || f.type == PROTO_STDIN || f.type == PROTO_WINDOW || f.type == PROTO_RESIZE || f.type == PROTO_SIGNAL || f.type == PROTO_CLOSE);
+                        HOLDS(f.type == PROTO_EXEC || f.type == PROTO_CONNECT || f.type == PROTO_STDIN || f.type == PROTO_WINDOW || f.type == PROTO_RESIZE || f.type == PROTO_SIGNAL || f.type == PROTO_CLOSE);
+                if (f.stream && clients[f.stream - 1].connection)
+                        HOLDS(f.type != PROTO_EXEC && f.type != PROTO_RESIZE && f.type != PROTO_SIGNAL);
                 buf_consume(&to_guest, used);
         }
         HOLDS(rc == 0);
@@ -102,7 +105,7 @@ static void turns(void)
         check_guest();
 }
 
-static void start(void)
+static void start(bool connection)
 {
         static const char *const argv[] = { "/bin/true", NULL };
         struct proto_exec e = { .argv = argv };
@@ -111,10 +114,13 @@ static void start(void)
 
         if (client_count == CLIENTS || broken)
                 return;
-        *c = (struct client){ .fd = -1 };
+        *c = (struct client){ .fd = -1, .connection = connection };
         buf_init(&c->in, 0);
         client_count++;
-        HOLDS(mux_exec(m, (long long)client_count - 1, &e, &c->fd, &err) == 0);
+        if (connection)
+                HOLDS(mux_connect(m, (long long)client_count - 1, 8080, &c->fd, &err) == 0);
+        else
+                HOLDS(mux_exec(m, (long long)client_count - 1, &e, &c->fd, &err) == 0);
 }
 
 static void leave(struct client *c)
@@ -138,7 +144,7 @@ static void step(struct slice *in)
                 HOLDS(broken || send(guest, bytes.p, bytes.n, MSG_NOSIGNAL) == (ssize_t)bytes.n);
                 break;
         case 3:
-                start();
+                start(n & 1);
                 break;
         case 4:
         case 5:

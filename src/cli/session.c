@@ -306,6 +306,19 @@ int session_block(struct cli *cli, const struct session_options *o, const char *
         return rc;
 }
 
+int session_not_running(const char *workspace, const char *state)
+{
+        char hint[160];
+
+        if (strcmp(state, "compromised") == 0)
+                return cli_fail_hint(EXIT_NO, "`brome alerts` says what happened and how to decide", "%s is compromised", workspace);
+        if (strcmp(state, "frozen") == 0)
+                snprintf(hint, sizeof(hint), "`brome workspace resume %s` lets it go on", workspace);
+        else
+                snprintf(hint, sizeof(hint), "`brome workspace start %s` starts it", workspace);
+        return cli_fail_hint(EXIT_NO, hint, strcmp(state, "frozen") == 0 ? "%s is paused" : "%s does not run", workspace);
+}
+
 /* ---- exec ---- */
 
 static json_t *exec_body(const struct session_exec *e, struct winsize ws)

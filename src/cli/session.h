@@ -35,6 +35,9 @@ void session_string(struct buf *out, const char *s);
 /* 0, or an exit code after printing what is wrong. */
 int session_block(struct cli *cli, const struct session_options *o, const char *name, struct buf *out);
 
+/* Says that the workspace is in this state and not running, and the way out. An exit code. */
+int session_not_running(const char *workspace, const char *state);
+
 struct session_exec {
         const char *workspace, *cwd;
         const char *const *argv; /* NULL terminated */

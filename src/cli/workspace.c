@@ -195,6 +195,9 @@ static int simple(struct cli *cli, int argc, char **argv, const char *op, const 
 int cmd_workspace_rm(struct cli *cli, int argc, char **argv) { return simple(cli, argc, argv, "workspace.rm", "name"); }
 int cmd_workspace_freeze(struct cli *cli, int argc, char **argv) { return simple(cli, argc, argv, "freeze", "workspace"); }
 
+int cmd_workspace_pause(struct cli *cli, int argc, char **argv) { return simple(cli, argc, argv, "freeze", "workspace"); }
+int cmd_workspace_resume(struct cli *cli, int argc, char **argv) { return simple(cli, argc, argv, "thaw", "workspace"); }
+
 /* Out of `compromised` only a person's word leads: --continue. */
 int cmd_workspace_thaw(struct cli *cli, int argc, char **argv)
 {

@@ -156,6 +156,22 @@ static int check_root(struct request *r, const struct chan_msg *msg, struct err 
         r->root = root;
         return 0;
 }
+static int check_port(struct request *r, const struct chan_msg *msg, struct err *err)
+{
+        long long port;
+
+        if (get_int(&port, msg, "port", 0, UINT16_MAX, err) < 0)
+                return -1;
+        r->port = (uint16_t)port;
+        return json_object_get(msg->body, "port") && port == 0 ? err_set(err, "port is 0") : 0;
+}
+
+static int check_copied(struct request *r, const struct chan_msg *msg, struct err *err)
+{
+        return get_int(&r->files, msg, "files", 0, (1LL << 53), err) < 0 || get_int(&r->bytes, msg, "bytes", 0, (1LL << 53), err) < 0 ? -1
+                                                                                                                                       : get_bool(&r->out, msg, "out", err);
+}
+
 static int check_generation(struct request *r, const struct chan_msg *msg, struct err *err)
 {
         return get_int(&r->base_generation, msg, "base_generation", -1, (1LL << 53), err);
@@ -171,7 +187,8 @@ static const struct {
         { 'g', check_generation, "base_generation" },
         { 'o', check_continue, "continue" },   { 'r', check_credential, "credential" }, { 'd', check_approval, "approval" },
         { 's', check_term, "for" },            { 'l', check_all, "all" },    { 'j', check_root, "root" },
-        { 'h', check_hears, "hears" },       { 't', check_path, "path" },
+        { 'h', check_hears, "hears" },       { 't', check_path, "path" },    { 'b', check_port, "port" },
+        { 'm', check_copied, "files" },
 };
 
 static int check_members(struct request *r, const struct chan_msg *msg, const char *letters, struct err *err)

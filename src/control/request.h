@@ -6,6 +6,8 @@
 #include "base/chan.h"
 #include "base/err.h"
 
+#include <stdint.h>
+
 enum request_op {
         REQUEST_NONE = 0,
 #define REQUEST(NAME, op, members, fd, wanted) REQUEST_##NAME,
@@ -50,6 +52,9 @@ struct request {
         bool go_on;              /* `continue` */
         int rows, cols;
         long long base_generation; /* -1: absent */
+        uint16_t port;
+        long long files, bytes;  /* of `copied` */
+        bool out;                /* of `copied`: out of the workspace */
         long long approval, seen; /* seen -1: absent */
         int fd;                  /* the descriptor of its row in requests.tbl, or -1; borrowed: chan_take_fd(msg, 0) when kept */
 };

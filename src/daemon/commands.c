@@ -216,6 +216,27 @@ static void do_exec(struct daemon *d, const struct request *r, struct chan_msg *
                 session_exec(ws, r, *reply);
 }
 
+static void do_forward(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
+{
+        struct workspace *ws = command_named(d, r, reply);
+
+        (void)msg;
+        if (ws)
+                session_forward(ws, r->port, *reply);
+}
+
+/* What a person moved by hand, for the timeline. */
+static void do_copied(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
+{
+        struct workspace *ws = command_named(d, r, reply);
+
+        (void)msg;
+        if (!ws)
+                return;
+        record_copied(ws, r->out, r->files, r->bytes);
+        reply_done(d, reply);
+}
+
 static void do_new(struct daemon *d, const struct request *r, struct chan_msg *msg, struct reply *reply)
 {
         char file[PATH_MAX], folder[PATH_MAX];
@@ -469,6 +490,8 @@ static command_fn *const commands[REQUEST_OP_COUNT] = {
         [REQUEST_SESSION_OPEN] = do_open,
         [REQUEST_SESSION_CLOSE] = do_close,
         [REQUEST_EXEC] = do_exec,
+        [REQUEST_FORWARD] = do_forward,
+        [REQUEST_COPIED] = do_copied,
         [REQUEST_WORKSPACE_NEW] = do_new,
         [REQUEST_WORKSPACE_RM] = do_rm,
         [REQUEST_WORKSPACE_DESCRIBE] = do_describe,

@@ -88,6 +88,19 @@ void record_left_over(struct daemon *d, const char *name)
 void record_wiped(const struct workspace *ws) { record_workspace(ws, "wiped", "its home, layers, names, CA and placeholders are being deleted"); }
 void record_removed(const struct workspace *ws) { record_workspace(ws, "removed", "its folder is being deleted"); }
 
+void record_copied(const struct workspace *ws, bool out, long long files, long long bytes)
+{
+        struct event_record e;
+        char text[96];
+
+        snprintf(text, sizeof(text), "by hand, %s it: %lld file%s, %lld bytes", out ? "out of" : "into", files, files == 1 ? "" : "s", bytes);
+        event_init(&e, EVENT_NOTE);
+        event_text(&e, EVENT_ENGINE, SLICE_LIT("Workspace"));
+        event_text(&e, EVENT_SUBJECT, SLICE_LIT("copied"));
+        event_text(&e, EVENT_DETAIL, slice_str(text));
+        note(ws, &e);
+}
+
 void record_policy(const struct workspace *ws, const char *detail)
 {
         struct event_record e;

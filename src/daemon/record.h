@@ -10,6 +10,8 @@
 void record_state(const struct workspace *ws);
 void record_removed(const struct workspace *ws);
 void record_wiped(const struct workspace *ws);
+/* A Workspace note: what a person moved in or out by hand. */
+void record_copied(const struct workspace *ws, bool out, long long files, long long bytes);
 /* Of the session of `name` that ran when bromed ended without a word. */
 void record_left_over(struct daemon *d, const char *name);
 /* A Policy note. */

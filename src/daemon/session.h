@@ -77,6 +77,7 @@ struct session {
         struct {
                 uint64_t id; /* 0: free */
                 struct reply reply;
+                const char *op; /* of the answer: exec, forward */
         } execs[SESSION_EXECS_WAITING];
         struct reply stats[SESSION_STATS_WAITING];
         struct event *stats_deadline;
@@ -126,6 +127,7 @@ void session_journal(struct workspace *ws, bool refusing);
 
 /* Requests. Each answers `reply` now or later. */
 void session_exec(struct workspace *ws, const struct request *r, struct reply reply);
+void session_forward(struct workspace *ws, uint16_t port, struct reply reply);
 void session_freeze(struct workspace *ws, bool freeze, struct reply reply);
 void session_stats(struct workspace *ws, struct reply reply);
 /* Tripped: flows refused, gateway shut, guest stopped; whatever was under way. */

@@ -364,7 +364,7 @@ static bool heard_exec(struct program *p, struct chan_msg *msg)
                         continue;
                 s->execs[i].id = 0;
                 if (msg->fd_count == 1)
-                        reply_send(d, &s->execs[i].reply, json_pack("{s:s, s:[s]}", "op", "exec", "fds", "stream"), msg->fds, 1);
+                        reply_send(d, &s->execs[i].reply, json_pack("{s:s, s:[s]}", "op", s->execs[i].op, "fds", "stream"), msg->fds, 1);
                 else
                         reply_error(d, &s->execs[i].reply, REQUEST_E_HOST, chan_str(msg, "error", "the launcher gave no stream"));
                 return true;
@@ -374,7 +374,7 @@ static bool heard_exec(struct program *p, struct chan_msg *msg)
 
 static bool heard_exec_end(struct program *p, struct chan_msg *msg)
 {
-        log_debug("workspace %s: command %lld ended with %lld", p->session->ws->name, chan_int(msg, "id", 0), chan_int(msg, "status", 0));
+        log_debug("workspace %s: stream %lld ended with %lld", p->session->ws->name, chan_int(msg, "id", 0), chan_int(msg, "status", 0));
         return running(p->session);
 }
 
@@ -475,7 +475,7 @@ static const struct talk outer_talk[] = {
 };
 static const struct talk launch_talk[] = {
         { "progress", heard_progress, true }, { "gateway", heard_gateway, false }, { "ready", heard_launch_ready, false },
-        { "exec", heard_exec, false },        { "exec-end", heard_exec_end, false }, { "freeze", heard_freeze, false },
+        { "exec", heard_exec, false },        { "connect", heard_exec, false },     { "exec-end", heard_exec_end, false }, { "freeze", heard_freeze, false },
         { "thaw", heard_freeze, false },      { "exit", heard_exit, true },         { "failed", heard_failed, true },
         { "processes", trip_heard_processes, true },
         { NULL, NULL, false },
@@ -511,30 +511,52 @@ static void exec_refused(struct workspace *ws, int e, struct reply *reply)
                 reply_error(ws->daemon, reply, REQUEST_E_INTERNAL, "the launcher takes no messages");
 }
 
-void session_exec(struct workspace *ws, const struct request *r, struct reply reply)
+static const char *not_now(enum workspace_state state)
+{
+        switch ((int)state) {
+        case WS_FROZEN: return "the workspace is frozen; 'brome workspace resume' continues it";
+        case WS_COMPROMISED: case WS_COMPROMISED_REST: return "the workspace is compromised; 'brome alerts' says what happened and how to decide";
+        case WS_OPENING: case WS_PREPARING: return "the workspace is just starting; try again";
+        default: return "the workspace does not run; 'brome workspace start' starts it";
+        }
+}
+
+/* Asks the launcher for a stream, and keeps who waits for it. `order` is taken; it has the number s->last_exec + 1. */
+static void ask_stream(struct workspace *ws, json_t *order, const char *op, struct reply *reply)
 {
         struct session *s = ws->session;
 
-        if (!s || ws->state != WS_RUNNING) {
-                reply_error(ws->daemon, &reply, REQUEST_E_STATE, ws->state == WS_FROZEN ? "the workspace is frozen; 'brome workspace thaw' continues it"
-                                                                     : ws->state == WS_COMPROMISED
-                                                                             ? "the workspace is compromised; 'brome alerts' says what happened and how to decide"
-                                                                             : "the workspace does not run");
-                return;
-        }
         for (size_t i = 0; i < SESSION_EXECS_WAITING; i++) {
                 if (s->execs[i].id)
                         continue;
                 /* Not program_send: a command line that does not fit, or comes too fast, is the client's trouble and not the session's. */
-                if (chan_send(launch(s)->fd, exec_message(r, s->last_exec + 1), NULL, 0) < 0) {
-                        exec_refused(ws, errno, &reply);
+                if (chan_send(launch(s)->fd, order, NULL, 0) < 0) {
+                        exec_refused(ws, errno, reply);
                         return;
                 }
                 s->execs[i].id = ++s->last_exec;
-                s->execs[i].reply = reply;
+                s->execs[i].reply = *reply;
+                s->execs[i].op = op;
                 return;
         }
-        exec_refused(ws, EAGAIN, &reply);
+        json_decref(order);
+        exec_refused(ws, EAGAIN, reply);
+}
+
+void session_exec(struct workspace *ws, const struct request *r, struct reply reply)
+{
+        if (ws->session && ws->state == WS_RUNNING)
+                ask_stream(ws, exec_message(r, ws->session->last_exec + 1), "exec", &reply);
+        else
+                reply_error(ws->daemon, &reply, REQUEST_E_STATE, not_now(ws->state));
+}
+
+void session_forward(struct workspace *ws, uint16_t port, struct reply reply)
+{
+        if (ws->session && ws->state == WS_RUNNING)
+                ask_stream(ws, json_pack("{s:s, s:I, s:i}", "op", "connect", "id", (json_int_t)ws->session->last_exec + 1, "port", (int)port), "forward", &reply);
+        else
+                reply_error(ws->daemon, &reply, REQUEST_E_STATE, not_now(ws->state));
 }
 
 void session_freeze(struct workspace *ws, bool freeze, struct reply reply)

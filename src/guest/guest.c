@@ -1,4 +1,5 @@
 /* The state machine of PID 1: see guest.h. One exec is one slot; its state says which frames are legal and which descriptors are watched.
+ * A connection is an exec without a process: its socket stands in for the pipes.
  * A turn goes: ready descriptors, then frames, then output of ended programs, then deadlines — in this order, because frames may free a slot
  * whose descriptors the poll has just reported. */
 #include "guest/guest.h"
@@ -10,6 +11,8 @@
 
 enum wait_kind { WAIT_STARTED, WAIT_IN, WAIT_OUT, WAIT_ERR };
 
+enum { CUT_OFF = 1 << 8 }; /* wait status of a connection that was reset */
+static const char connect_text[] = "nothing answers at this port inside";
 static const enum proto_type out_type[2] = { PROTO_STDOUT, PROTO_STDERR };
 
 int guest_init(struct guest *g, const struct guest_machine *machine)
@@ -94,6 +97,13 @@ static void exec_ended(struct exec *e)
         buf_clear(&e->bytes);
 }
 
+/* Both directions have ended? The exec may be gone afterwards. */
+static int connection_over(struct guest *g, struct exec *e)
+{
+        bool over = e->port != 0 && e->process.out < 0 && e->process.in < 0;
+        return over ? exec_exit(g, e) : 0;
+}
+
 /* Reads once and sends. Closes our end at the end of output, at its limit, or (ended) when nothing is there now. */
 static int exec_output(struct guest *g, struct exec *e, int which)
 {
@@ -109,7 +119,11 @@ static int exec_output(struct guest *g, struct exec *e, int which)
                 return 0;
         if (got <= 0) { /* a terminal whose last holder is gone reads as EIO */
                 fd_shut(fd);
-                return proto_write(&g->out, e->stream, out_type[which], 0, SLICE_EMPTY);
+                if (got < 0 && e->port != 0) { /* no end that looks whole before it */
+                        e->status = CUT_OFF;
+                        return exec_exit(g, e);
+                }
+                return proto_write(&g->out, e->stream, out_type[which], 0, SLICE_EMPTY) < 0 ? -1 : connection_over(g, e);
         }
         e->window[which] -= (uint32_t)got;
         if (e->state == EXEC_ENDED)
@@ -139,7 +153,7 @@ static void exec_input_end(struct exec *e)
 {
         int key = process_eof_char(&e->process);
         if (e->process.slave < 0) {
-                fd_shut(&e->process.in);
+                process_end_input(&e->process, e->port != 0);
                 return;
         }
         e->input_ends = false;
@@ -173,12 +187,42 @@ static int exec_input(struct guest *g, struct exec *e)
         }
         if (buf_len(&e->bytes) == 0 && e->input_ends && e->process.in >= 0)
                 exec_input_end(e);
-        return 0;
+        return connection_over(g, e);
+}
+
+/* ---- a connection ---- */
+
+static int connection_begin(struct guest *g, struct exec *e)
+{
+        if (process_connect(e->port, e->v6, &e->process) == 0)
+                return 0;
+        if (e->v6 || errno != ECONNREFUSED)
+                return exec_fail(g, e, errno, connect_text);
+        e->v6 = true;
+        return connection_begin(g, e);
+}
+
+static int connection_decided(struct guest *g, struct exec *e)
+{
+        int why = process_connected(&e->process);
+        if (why == ECONNREFUSED && !e->v6) {
+                process_close(&e->process);
+                e->v6 = true;
+                return connection_begin(g, e);
+        }
+        if (why != 0)
+                return exec_fail(g, e, why, connect_text);
+        fd_shut(&e->process.started);
+        e->state = EXEC_RUNNING;
+        e->kill_at_ms = 0;
+        return proto_write_u32(&g->out, e->stream, PROTO_STARTED, 0) < 0 ? -1 : exec_input(g, e);
 }
 
 static int exec_started(struct guest *g, struct exec *e)
 {
         struct process_failure f;
+        if (e->port != 0)
+                return connection_decided(g, e);
         ssize_t n = read(e->process.started, &f, sizeof(f));
         if (n < 0 && errno == EINTR)
                 return 0;
@@ -249,20 +293,47 @@ static int exec_start(struct guest *g, struct exec *e)
         return 0;
 }
 
+/* A slot for a new stream; numbers only go up, so that one that has ended cannot come back. 1: *out; 0: ended already, or refused; -1. */
+static int new_stream(struct guest *g, uint32_t stream, struct exec **out)
+{
+        struct exec *e = NULL;
+        if (stream <= g->last_stream)
+                return 0;
+        g->last_stream = stream;
+        for (size_t i = 0; i < PROTO_STREAMS && e == NULL; i++)
+                if (g->execs[i].state == EXEC_FREE)
+                        e = &g->execs[i];
+        if (e == NULL)
+                return proto_write_failed(&g->out, stream, EAGAIN, "too many programs at once");
+        if (g->phase == GUEST_STOPS)
+                return proto_write_failed(&g->out, stream, ESHUTDOWN, "the workspace is stopping");
+        *e = (struct exec){ .state = EXEC_PIECES, .stream = stream, .process = PROCESS_NONE };
+        *out = e;
+        return 1;
+}
+
+static int frame_connect(struct guest *g, struct exec *e, const struct proto_frame *f, int64_t now_ms)
+{
+        uint16_t port;
+        if (e != NULL || proto_get_connect(f->payload, &port) < 0)
+                return -1;
+        int r = new_stream(g, f->stream, &e);
+        if (r <= 0)
+                return r;
+        buf_init(&e->bytes, PROTO_WINDOW_BYTES);
+        e->state = EXEC_STARTING;
+        e->port = port;
+        e->window[0] = PROTO_WINDOW_BYTES;
+        e->kill_at_ms = now_ms + GUEST_CONNECT_MS;
+        return connection_begin(g, e);
+}
+
 static int frame_exec(struct guest *g, struct exec *e, const struct proto_frame *f)
 {
-        if (e == NULL) { /* a new stream; numbers only go up, so that one that has ended cannot come back */
-                if (f->stream <= g->last_stream)
-                        return 0;
-                g->last_stream = f->stream;
-                for (size_t i = 0; i < PROTO_STREAMS && e == NULL; i++)
-                        if (g->execs[i].state == EXEC_FREE)
-                                e = &g->execs[i];
-                if (e == NULL)
-                        return proto_write_failed(&g->out, f->stream, EAGAIN, "too many programs at once");
-                if (g->phase == GUEST_STOPS)
-                        return proto_write_failed(&g->out, f->stream, ESHUTDOWN, "the workspace is stopping");
-                *e = (struct exec){ .state = EXEC_PIECES, .stream = f->stream, .process = PROCESS_NONE };
+        if (e == NULL) {
+                int r = new_stream(g, f->stream, &e);
+                if (r <= 0)
+                        return r;
                 buf_init(&e->bytes, PROTO_EXEC_BYTES);
         }
         if (e->state != EXEC_PIECES)
@@ -286,7 +357,7 @@ static int frame_window(struct exec *e, const struct proto_frame *f)
 {
         uint32_t bytes;
         enum proto_type which;
-        if (proto_get_window(f->payload, &bytes, &which) < 0 || which == PROTO_STDIN)
+        if (proto_get_window(f->payload, &bytes, &which) < 0 || which == PROTO_STDIN || (which == PROTO_STDERR && e->port != 0))
                 return -1;
         uint32_t *window = &e->window[which == PROTO_STDERR];
         if (bytes > PROTO_WINDOW_BYTES - *window)
@@ -299,6 +370,8 @@ static int frame_small(struct exec *e, const struct proto_frame *f)
 {
         uint16_t rows, cols;
         uint32_t number;
+        if (e->port != 0) /* nobody there to take it */
+                return -1;
         if (f->type == PROTO_RESIZE) {
                 if (proto_get_resize(f->payload, &rows, &cols) < 0)
                         return -1;
@@ -320,11 +393,15 @@ static int frame_of_exec(struct guest *g, const struct proto_frame *f, int64_t n
                 return -1;
         if (f->type == PROTO_EXEC)
                 return frame_exec(g, e, f);
+        if (f->type == PROTO_CONNECT)
+                return frame_connect(g, e, f, now_ms);
         if (e == NULL)
                 return f->stream <= g->last_stream ? 0 : -1; /* over, or never opened */
         if (f->type == PROTO_CLOSE) {
                 if (f->payload.n != 0)
                         return -1;
+                if (e->port != 0)
+                        return exec_exit(g, e);
                 if (!e->closed)
                         exec_close(e, now_ms);
                 return 0;
@@ -472,7 +549,7 @@ size_t guest_wants(struct guest *g, struct pollfd *fds, int64_t now_ms, int *tim
                 if (e->state == EXEC_ENDED && (may_output(g, e, 0) || may_output(g, e, 1)))
                         *timeout_ms = 0;
                 if (e->state == EXEC_STARTING && e->process.started >= 0)
-                        want(g, fds, &n, i, WAIT_STARTED, e->process.started, POLLIN);
+                        want(g, fds, &n, i, WAIT_STARTED, e->process.started, e->port != 0 ? POLLOUT : POLLIN);
                 if (e->state != EXEC_RUNNING)
                         continue;
                 if (e->process.in >= 0 && buf_len(&e->bytes) > 0 && !out_is_full(g))
@@ -503,6 +580,8 @@ static int exec_deadlines(struct guest *g, struct exec *e, int64_t now_ms)
                 return -1;
         if (e->kill_at_ms == 0 || now_ms < e->kill_at_ms)
                 return 0;
+        if (e->port != 0)
+                return exec_fail(g, e, ETIMEDOUT, connect_text);
         process_signal_session(e->process.pid, SIGKILL);
         if (e->state == EXEC_LINGERS)
                 exec_free(e);
@@ -523,7 +602,7 @@ static enum guest_result guest_stopping(struct guest *g, int64_t now_ms)
                 g->kill_at_ms = g->childless ? 0 : now_ms + GUEST_CLOSE_GRACE_MS;
         }
         for (size_t i = 0; i < PROTO_STREAMS; i++)
-                busy = busy || (g->execs[i].state != EXEC_FREE && g->execs[i].state != EXEC_LINGERS && g->execs[i].state != EXEC_PIECES);
+                busy = busy || (g->execs[i].state != EXEC_FREE && g->execs[i].port == 0 && g->execs[i].state != EXEC_LINGERS && g->execs[i].state != EXEC_PIECES);
         if (!g->childless)
                 return GUEST_GOES_ON;
         if (g->leave_at_ms == 0)

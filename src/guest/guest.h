@@ -15,6 +15,7 @@ enum {
         GUEST_IN_BYTES = 64 * 1024,          /* a whole frame and what came with it */
         GUEST_ACK_BYTES = 32 * 1024,         /* give window back in pieces of this size, not for each key stroke */
         GUEST_CLOSE_GRACE_MS = 3000,         /* between hanging up and killing: as long as an editor needs to save */
+        GUEST_CONNECT_MS = 10 * 1000,        /* to a server on the loopback that does not even accept: its queue is full */
         GUEST_SHUTDOWN_MAX_MS = 60 * 1000,
         GUEST_FLUSH_MS = 1000,               /* after the last process: for the last output to go */
         GUEST_SETUP_BYTES = 512 * 1024,      /* as vm/setup.h; a namespace's is empty */
@@ -38,7 +39,7 @@ enum guest_result {
 enum exec_state {
         EXEC_FREE,
         EXEC_PIECES,   /* the request is being put together */
-        EXEC_STARTING, /* forked; the program has not been entered */
+        EXEC_STARTING, /* forked, the program has not been entered; or connecting */
         EXEC_RUNNING,
         EXEC_ENDED,    /* the main process is reaped; its output is being sent */
         EXEC_LINGERS,  /* closed and reaped, but others of its session live: killed at kill_at_ms; the stream is over */
@@ -46,6 +47,8 @@ enum exec_state {
 struct exec {
         enum exec_state state;
         uint32_t stream;
+        uint16_t port;          /* a connection to it; 0: a program */
+        bool v6;                /* ::1 is tried, 127.0.0.1 was refused */
         struct buf bytes;       /* the pieces, then the input on its way to the program */
         struct process process;
         bool input_ends;        /* close (or end-of-file character) after the bytes */

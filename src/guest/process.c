@@ -6,11 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -252,6 +255,41 @@ bool process_signal_all(int signal_number)
                 return false;
         kill(-1, signal_number);
         return true;
+}
+
+int process_connect(uint16_t port, bool v6, struct process *out)
+{
+        struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+        struct process p = PROCESS_NONE;
+        int one = 1, rc, saved;
+        p.in = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        p.out = p.in < 0 ? -1 : fcntl(p.in, F_DUPFD_CLOEXEC, 3);
+        p.started = p.out < 0 ? -1 : fcntl(p.in, F_DUPFD_CLOEXEC, 3);
+        rc = p.started < 0 ? -1 : v6 ? connect(p.in, (struct sockaddr *)&six, sizeof(six)) : connect(p.in, (struct sockaddr *)&four, sizeof(four));
+        if (rc < 0 && errno != EINPROGRESS) {
+                saved = errno;
+                process_close(&p);
+                errno = saved;
+                return -1;
+        }
+        setsockopt(p.in, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* what comes was gathered already */
+        *out = p;
+        return 0;
+}
+
+int process_connected(const struct process *p)
+{
+        int e = 0;
+        socklen_t n = sizeof(e);
+        return getsockopt(p->in, SOL_SOCKET, SO_ERROR, &e, &n) < 0 ? errno : e;
+}
+
+void process_end_input(struct process *p, bool connection)
+{
+        if (connection && p->in >= 0)
+                shutdown(p->in, SHUT_WR);
+        shut(&p->in);
 }
 
 int process_reap(pid_t *pid, int *status)

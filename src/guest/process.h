@@ -34,6 +34,13 @@ int process_signal_session(pid_t pid, int signal_number);
 /* To every process of the workspace but us. Only as PID 1 (false otherwise): anywhere else it would be the host's. */
 bool process_signal_all(int signal_number);
 
+/* Begins a connection to a server of the workspace: 127.0.0.1 or, v6, ::1. out->started is writable when it is decided. 0; -1 with errno. */
+int process_connect(uint16_t port, bool v6, struct process *out) __attribute__((warn_unused_result));
+/* Decided: 0 when it stands, else why not. */
+int process_connected(const struct process *p);
+/* No more input: a connection's other end hears it and may go on sending. Closes p->in. */
+void process_end_input(struct process *p, bool connection);
+
 /* Reaps one ended child: 1 with *pid and *status; 0: none has ended; -1: there is no child at all. */
 int process_reap(pid_t *pid, int *status);
 

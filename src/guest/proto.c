@@ -85,6 +85,21 @@ int proto_write_resize(struct buf *out, uint32_t stream, uint16_t rows, uint16_t
         return proto_write(out, stream, PROTO_RESIZE, 0, slice_of(p, sizeof(p)));
 }
 
+int proto_write_connect(struct buf *out, uint32_t stream, uint16_t port)
+{
+        uint8_t p[2];
+        put16(p, port);
+        return proto_write(out, stream, PROTO_CONNECT, 0, slice_of(p, sizeof(p)));
+}
+
+int proto_get_connect(struct slice payload, uint16_t *port)
+{
+        if (payload.n != 2 || get16(payload.p) == 0)
+                return -1;
+        *port = get16(payload.p);
+        return 0;
+}
+
 int proto_get_u32(struct slice payload, uint32_t *value)
 {
         if (payload.n != 4)

@@ -3,7 +3,7 @@
  *
  *   frame = u32 stream | u8 type | u8 flags (0) | u16 length | payload      little-endian; length ≤ PROTO_PAYLOAD_BYTES
  *
- * Stream 0 on the guest channel is the guest itself; each exec is a stream of its own, numbered upwards by brome-launch, never reused in a session.
+ * Stream 0 on the guest channel is the guest itself; each exec and each connection is a stream of its own, numbered upwards by brome-launch, never reused in a session.
  * Opening: guest HELLO → host HELLO → host SETUP → guest READY; only then EXEC. Anything out of order ends the channel.
  * A machine that cannot be set up says FAILED on stream 0 in place of READY, and ends. Its port may close and come back, at any time: the guest then hangs up
  * what it started for the one who left and says HELLO again. One who left and came in the same moment is the same one to the guest: so who comes to a port where another
@@ -13,6 +13,9 @@
  * Frames for a stream that has ended (after FAILED or EXIT) are ignored: they were under way.
  * EXIT comes when the main process has ended and what could be read at that moment has been sent (PROTO_DRAIN_BYTES at most): a program left in
  * the background with the terminal or a pipe does not hold it up, and what that program prints later is lost. EXIT is the last frame of a stream.
+ * CONNECT opens a connection to a server of the workspace, on its loopback (127.0.0.1, or ::1 where nobody listens there), and is answered with STARTED or FAILED as an EXEC is.
+ * STDIN and STDOUT are its two directions, each ended by an empty frame, under the same windows; no STDERR, RESIZE, SIGNAL. EXIT when both have ended: 0, or not 0 where it was
+ * cut off; CLOSE cuts it off from here.
  * Pure codec: no I/O. */
 #ifndef BROME_GUEST_PROTO_H
 #define BROME_GUEST_PROTO_H
@@ -21,11 +24,11 @@
 #include "base/slice.h"
 
 enum {
-        PROTO_VERSION = 1,
+        PROTO_VERSION = 2, /* 1 had no CONNECT */
         PROTO_HEAD_BYTES = 8,
         PROTO_PAYLOAD_BYTES = 32 * 1024,
         PROTO_WINDOW_BYTES = 256 * 1024,
-        PROTO_STREAMS = 256, /* execs at once */
+        PROTO_STREAMS = 256, /* execs and connections at once */
         PROTO_EXEC_BYTES = 256 * 1024, /* one EXEC, over several EXEC frames */
         PROTO_EXEC_STRINGS = 4096, /* arguments and variables of one EXEC, each; far above what people pass, and bounds the vectors */
         PROTO_DRAIN_BYTES = 1024 * 1024, /* output read after the main process ended: the largest pipe an ordinary process may have */
@@ -35,11 +38,11 @@ enum {
 };
 
 enum proto_type {
-        PROTO_HELLO = 1, /* guest → host, stream 0: u32 protocol version (1); host → guest: the same, answered before anything else */
+        PROTO_HELLO = 1, /* guest → host, stream 0: u32 protocol version (PROTO_VERSION); host → guest: the same, answered before anything else */
         PROTO_SETUP,     /* host → guest, stream 0: a piece of what PID 1 has to do before it is ready (vm/setup.h; namespace kind: one, empty); flags bit 0: last piece */
         PROTO_READY,     /* guest → host, stream 0: printable sentences for a person, one a line; mostly none */
         PROTO_EXEC,      /* host → guest: a piece of the request (see proto_exec); flags bit 0: last piece */
-        PROTO_STARTED,   /* guest → host: u32 pid inside; or FAILED */
+        PROTO_STARTED,   /* guest → host: u32 pid inside, 0 of a connection; or FAILED */
         PROTO_FAILED,    /* guest → host: u32 errno, then a printable sentence. Stream 0: instead of READY, the machine could not be set up */
         PROTO_STDIN,     /* towards the program; empty: end of input (on a pty: its end-of-file character, while that is what it means) */
         PROTO_STDOUT,    /* from the program (with a pty: everything); empty: end */
@@ -51,6 +54,7 @@ enum proto_type {
         PROTO_CLOSE,     /* the client is gone: hang up the program, kill it after a grace. Stream 0, a machine only: start over with HELLO */
         PROTO_SHUTDOWN,  /* host → guest, stream 0: u32 grace in ms: TERM, at half of it HUP, then KILL, then exit */
         PROTO_CLOCK,     /* host → guest, stream 0: u64 real time in µs (after a resume), and 32 bytes for the random pool or nothing */
+        PROTO_CONNECT,   /* host → guest: u16 port, not 0 */
         PROTO_TYPE_COUNT
 };
 enum { PROTO_LAST_PIECE = 1 }; /* flag of EXEC and SETUP */
@@ -72,6 +76,8 @@ int proto_write_u32(struct buf *out, uint32_t stream, enum proto_type type, uint
 int proto_write_failed(struct buf *out, uint32_t stream, int errno_value, const char *text) __attribute__((warn_unused_result));
 int proto_write_window(struct buf *out, uint32_t stream, uint32_t bytes, enum proto_type which) __attribute__((warn_unused_result));
 int proto_write_resize(struct buf *out, uint32_t stream, uint16_t rows, uint16_t cols) __attribute__((warn_unused_result));
+int proto_write_connect(struct buf *out, uint32_t stream, uint16_t port) __attribute__((warn_unused_result));
+int proto_get_connect(struct slice payload, uint16_t *port) __attribute__((warn_unused_result)); /* -1: port 0, too */
 int proto_get_u32(struct slice payload, uint32_t *value) __attribute__((warn_unused_result));
 int proto_get_u64(struct slice payload, uint64_t *value) __attribute__((warn_unused_result));
 /* CLOCK; *seed: NULL or PROTO_SEED_BYTES, borrowed. */

@@ -19,6 +19,7 @@ enum { TO_STDOUT, TO_STDERR, OUTPUTS };
 
 struct stream {
         enum stream_state state;
+        bool connection; /* no program: no errors' stream, no terminal, no signals */
         uint32_t number;
         long long id;
         int client;
@@ -34,6 +35,7 @@ struct mux {
         struct buf in, out;
         struct buf setup; /* payload of SETUP */
         bool hello, ready, ended;
+        uint32_t version; /* the guest's, if it is not ours */
         uint32_t last;
         struct stream streams[PROTO_STREAMS];
         uint16_t polled[MUX_FDS]; /* beside the descriptors: which stream */
@@ -101,11 +103,11 @@ static void client_gone(struct mux *m, struct stream *s)
         (void)!proto_write(&m->out, s->number, PROTO_CLOSE, 0, SLICE_EMPTY);
 }
 
-int mux_exec(struct mux *m, long long id, const struct proto_exec *exec, int *client_fd, struct err *err)
+/* The next stream, with `request` (its first frames) on the way to the guest. */
+static int stream_begin(struct mux *m, long long id, bool connection, struct slice request, int *client_fd, struct err *err)
 {
         struct stream *s = NULL;
-        struct buf request;
-        int pair[2], rc;
+        int pair[2];
 
         for (size_t i = 0; i < PROTO_STREAMS && !s; i++)
                 if (m->streams[i].state == STREAM_FREE)
@@ -116,19 +118,46 @@ int mux_exec(struct mux *m, long long id, const struct proto_exec *exec, int *cl
                 return err_set(err, "the workspace does not answer; stop it and start it again");
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
                 return err_sys(err, errno, "socketpair");
-        buf_init(&request, 0);
-        rc = proto_exec_write(&request, m->last + 1, exec) < 0 || buf_add_slice(&m->out, buf_slice(&request)) < 0 ? -1 : 0;
-        buf_fini(&request);
-        if (rc < 0) {
+        if (buf_add_slice(&m->out, request) < 0) {
                 fd_close(&pair[0]);
                 fd_close(&pair[1]);
-                return err_set(err, "arguments and environment are too large (%d bytes, %d strings at most)", PROTO_EXEC_BYTES, PROTO_EXEC_STRINGS);
+                return err_set(err, "out of memory");
         }
-        *s = (struct stream){ .state = STREAM_OPEN, .number = ++m->last, .id = id, .client = pair[0] };
+        *s = (struct stream){ .state = STREAM_OPEN, .connection = connection, .number = ++m->last, .id = id, .client = pair[0] };
         buf_init(&s->in, 0);
         buf_init(&s->out, MUX_CLIENT_OUT_BYTES);
         *client_fd = pair[1];
         return 0;
+}
+
+int mux_exec(struct mux *m, long long id, const struct proto_exec *exec, int *client_fd, struct err *err)
+{
+        struct buf request;
+        int rc;
+
+        buf_init(&request, 0);
+        if (proto_exec_write(&request, m->last + 1, exec) < 0)
+                rc = err_set(err, "arguments and environment are too large (%d bytes, %d strings at most)", PROTO_EXEC_BYTES, PROTO_EXEC_STRINGS);
+        else
+                rc = stream_begin(m, id, false, buf_slice(&request), client_fd, err);
+        buf_fini(&request);
+        return rc;
+}
+
+int mux_connect(struct mux *m, long long id, uint16_t port, int *client_fd, struct err *err)
+{
+        struct buf request;
+        size_t open = 0;
+        int rc;
+
+        for (size_t i = 0; i < PROTO_STREAMS; i++)
+                open += m->streams[i].state != STREAM_FREE && m->streams[i].connection;
+        if (open >= MUX_CONNECTIONS)
+                return err_set(err, "%d connections into this workspace are open already; close some", MUX_CONNECTIONS);
+        buf_init(&request, 0);
+        rc = proto_write_connect(&request, m->last + 1, port) < 0 ? err_set(err, "out of memory") : stream_begin(m, id, true, buf_slice(&request), client_fd, err);
+        buf_fini(&request);
+        return rc;
 }
 
 void mux_shutdown(struct mux *m, uint32_t grace_ms) { (void)!proto_write_u32(&m->out, 0, PROTO_SHUTDOWN, grace_ms); }
@@ -167,12 +196,14 @@ static bool client_frame(struct mux *m, struct stream *s, const struct proto_fra
                 break;
         case PROTO_RESIZE:
         case PROTO_SIGNAL:
+                if (s->connection)
+                        return false;
                 break;
         case PROTO_CLOSE:
                 client_gone(m, s);
                 return true;
         case PROTO_HELLO: case PROTO_SETUP: case PROTO_READY: case PROTO_EXEC: case PROTO_STARTED: case PROTO_FAILED: case PROTO_STDOUT:
-        case PROTO_STDERR: case PROTO_EXIT: case PROTO_SHUTDOWN: case PROTO_CLOCK: case PROTO_TYPE_COUNT:
+        case PROTO_STDERR: case PROTO_EXIT: case PROTO_SHUTDOWN: case PROTO_CLOCK: case PROTO_CONNECT: case PROTO_TYPE_COUNT:
         default:
                 return false;
         }
@@ -280,7 +311,7 @@ static bool stream_frame(struct mux *m, struct stream *s, const struct proto_fra
         case PROTO_STDOUT:
         case PROTO_STDERR:
                 /* An orphan's window is given back by nobody; its output is dropped. */
-                good = good && (s->state == STREAM_ORPHAN || output_allowed(s, f));
+                good = good && !(s->connection && f->type == PROTO_STDERR) && (s->state == STREAM_ORPHAN || output_allowed(s, f));
                 break;
         case PROTO_WINDOW:
                 good = good && input_given_back(s, f);
@@ -289,7 +320,7 @@ static bool stream_frame(struct mux *m, struct stream *s, const struct proto_fra
                 good = good && proto_get_u32(f->payload, &value) == 0;
                 break;
         case PROTO_HELLO: case PROTO_SETUP: case PROTO_READY: case PROTO_EXEC: case PROTO_STDIN: case PROTO_RESIZE: case PROTO_SIGNAL:
-        case PROTO_CLOSE: case PROTO_SHUTDOWN: case PROTO_CLOCK: case PROTO_TYPE_COUNT:
+        case PROTO_CLOSE: case PROTO_SHUTDOWN: case PROTO_CLOCK: case PROTO_CONNECT: case PROTO_TYPE_COUNT:
         default:
                 return false;
         }
@@ -319,10 +350,13 @@ static bool write_setup(struct mux *m)
 static bool guest_frame(struct mux *m, const struct proto_frame *f)
 {
         struct stream *s;
-        uint32_t version;
+        uint32_t version = 0;
 
         if (f->stream == 0) {
-                if (f->type == PROTO_HELLO && !m->hello && proto_get_u32(f->payload, &version) == 0 && version == PROTO_VERSION) {
+                if (f->type == PROTO_HELLO && !m->hello && proto_get_u32(f->payload, &version) == 0) {
+                        m->version = version;
+                        if (version != PROTO_VERSION)
+                                return false;
                         m->hello = true;
                         return proto_write_u32(&m->out, 0, PROTO_HELLO, PROTO_VERSION) == 0 && write_setup(m);
                 }
@@ -369,7 +403,9 @@ static int guest_read(struct mux *m, struct err *err)
                 if (guest_gave_up(m, &f, err))
                         return -1;
                 if (!guest_frame(m, &f))
-                        return err_set(err, "the guest broke its protocol (frame type %d)", (int)f.type);
+                        return !m->hello && m->version
+                                       ? err_set(err, "the guest speaks version %u of its protocol, not %d: an image of another brome is made anew with `brome image build`", m->version, PROTO_VERSION)
+                                       : err_set(err, "the guest broke its protocol (frame type %d)", (int)f.type);
                 buf_consume(&m->in, used);
         }
         return rc < 0 ? err_set(err, "the guest broke its protocol") : 0;

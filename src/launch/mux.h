@@ -1,7 +1,7 @@
-/* Many exec streams over the one channel to the guest (src/guest/proto.h).
+/* Many streams, of execs and of connections, over the one channel to the guest (src/guest/proto.h).
  *
- * A client's socket carries frames of stream 0; on the guest's channel each exec has its own number. The mux only renumbers, counts windows on
- * both sides, and trusts neither: a guest that breaks the protocol ends the session, a client that does loses its exec.
+ * A client's socket carries frames of stream 0; on the guest's channel each of them has its own number. The mux only renumbers, counts windows on
+ * both sides, and trusts neither: a guest that breaks the protocol ends the session, a client that does loses its stream.
  * The guest's channel is always read. What waits for a slow client is bounded by its window, what waits for the guest by not reading clients. */
 #ifndef BROME_LAUNCH_MUX_H
 #define BROME_LAUNCH_MUX_H
@@ -15,6 +15,7 @@ enum {
         MUX_GUEST_OUT_HIGH_BYTES = 512 * 1024,      /* above it clients are not read */
         MUX_GUEST_OUT_BYTES = 32 * 1024 * 1024,     /* the high mark, one frame of each client, window returns; beyond it the guest has stopped reading */
         MUX_CLIENT_OUT_BYTES = 5 * 1024 * 1024,     /* two windows in frames of one byte; a guest that makes more is broken */
+        MUX_CONNECTIONS = 128,                      /* of the streams: half, so that browsers do not keep a person from a shell */
         MUX_READ_BYTES = 64 * 1024,                 /* one turn's read: a whole frame and what came with it */
 };
 
@@ -33,6 +34,8 @@ int mux_setup(struct mux *m, struct slice payload) __attribute__((warn_unused_re
 void mux_free(struct mux *m);
 /* Starts a program; *client_fd (the caller's, to be passed on) is the other end of its stream. 0; -1 with a reason for the user. */
 int mux_exec(struct mux *m, long long id, const struct proto_exec *exec, int *client_fd, struct err *err) __attribute__((warn_unused_result));
+/* Opens a connection to a port of the guest's loopback, likewise. `ended` is called for it as for a program. */
+int mux_connect(struct mux *m, long long id, uint16_t port, int *client_fd, struct err *err) __attribute__((warn_unused_result));
 void mux_shutdown(struct mux *m, uint32_t grace_ms);
 /* To a machine that stood still: what time it is (real, in µs), and fresh bytes for its random pool. */
 void mux_clock(struct mux *m, int64_t now_us, const uint8_t seed[PROTO_SEED_BYTES]);

@@ -126,6 +126,29 @@ static int on_exec(struct session *s, const struct chan_msg *msg, struct err *er
         return 0;
 }
 
+static int on_connect(struct session *s, const struct chan_msg *msg, struct err *err)
+{
+        long long id = chan_int(msg, "id", -1), port = chan_int(msg, "port", 0);
+        struct err why = ERR_INIT;
+        int client = -1, rc;
+
+        (void)err;
+        if (!s->ready || s->ends)
+                rc = err_set(&why, "the workspace is not ready");
+        else if (s->frozen)
+                rc = err_set(&why, "the workspace is frozen; `brome workspace resume %s` lets it go on", s->plan.workspace);
+        else if (port < 1 || port > UINT16_MAX)
+                rc = err_set(&why, "no port has this number");
+        else
+                rc = mux_connect(s->mux, id, (uint16_t)port, &client, &why);
+        if (rc < 0)
+                say(s, json_pack("{s:s,s:I,s:s}", "op", "connect", "id", (json_int_t)id, "error", why.text), NULL, 0);
+        else
+                say(s, json_pack("{s:s,s:I,s:[s]}", "op", "connect", "id", (json_int_t)id, "fds", "stream"), &client, 1);
+        fd_close(&client);
+        return 0;
+}
+
 /* A machine's clock stood still with it. */
 static void tell_time(const struct session *s)
 {
@@ -201,7 +224,7 @@ static const struct {
         const char *op;
         int (*run)(struct session *s, const struct chan_msg *msg, struct err *err);
 } orders[] = {
-        { "open", on_open }, { "shut", on_shut }, { "exec", on_exec }, { "freeze", on_freeze }, { "thaw", on_thaw }, { "stop", on_stop },
+        { "open", on_open }, { "shut", on_shut }, { "exec", on_exec }, { "connect", on_connect }, { "freeze", on_freeze }, { "thaw", on_thaw }, { "stop", on_stop },
 };
 
 /* Everything that waits on the channel. 1: bromed is gone. */

@@ -219,7 +219,7 @@ class Host(driver.Guest):
             self.send(0, driver.CLOSE)
         while True:
             stream, kind, payload = self.frame()
-            if (stream, kind, payload) == (0, driver.HELLO, b"\1\0\0\0"):
+            if (stream, kind, payload) == (0, driver.HELLO, driver.VERSION.to_bytes(4, "little")):
                 self.send(0, driver.HELLO, payload)
                 return self
             assert knock, (stream, kind, payload)

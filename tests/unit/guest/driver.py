@@ -1,7 +1,8 @@
 """The host's end of the guest protocol, for tests: a stream socket pair with brome-guest as PID 1 of a fresh pid namespace at the other end."""
 import collections, errno, os, signal, socket, struct, subprocess, time
 
-HELLO, SETUP, READY, EXEC, STARTED, FAILED, STDIN, STDOUT, STDERR, WINDOW, RESIZE, SIGNAL, EXIT, CLOSE, SHUTDOWN, CLOCK = range(1, 17)
+HELLO, SETUP, READY, EXEC, STARTED, FAILED, STDIN, STDOUT, STDERR, WINDOW, RESIZE, SIGNAL, EXIT, CLOSE, SHUTDOWN, CLOCK, CONNECT = range(1, 18)
+VERSION = 2
 WINDOW_BYTES = 256 * 1024
 ENV = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TERM=xterm", "HOME=/tmp", "PS1=prompt> "]
 
@@ -42,7 +43,7 @@ class Guest:
         host.settimeout(60)
         if hello:
             assert self.frame()[:2] == (0, HELLO)
-            self.send(0, HELLO, struct.pack("<I", 1))
+            self.send(0, HELLO, struct.pack("<I", VERSION))
             self.send(0, SETUP)
             self.until(lambda: self.ready)
 
@@ -121,6 +122,12 @@ class Guest:
         pieces = [body[i:i + split] for i in range(0, len(body), split)]
         for i, piece in enumerate(pieces):
             self.send(number, EXEC, piece, 1 if i == len(pieces) - 1 else 0)
+        return number
+
+    def connect(self, port):
+        number, self.next = self.next, self.next + 1
+        self.streams[number] = Stream()
+        self.send(number, CONNECT, struct.pack("<H", port))
         return number
 
     def stdin(self, stream, data):

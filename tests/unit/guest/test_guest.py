@@ -47,6 +47,65 @@ def test_large_request_in_pieces():
     assert exit_of(g.run("true").status) == 0
 
 
+def serve(g, script, host="127.0.0.1"):
+    """A server inside on a port of its own choice; (stream number, port)."""
+    n = g.exec("python3", "-uc", f"""import socket, struct
+s = socket.socket(socket.AF_INET6 if ':' in {host!r} else socket.AF_INET)
+s.bind(({host!r}, 0)); s.listen(); print(s.getsockname()[1], flush=True)
+""" + script)
+    g.until(lambda: b"\n" in g.streams[n].out)
+    return n, int(g.streams[n].out.split()[0])
+
+
+def test_connections():
+    g = Guest(PROGRAM)
+    server, port = serve(g, "c,_=s.accept()\ngot=b''\nwhile d:=c.recv(9999): got+=d\nc.sendall(b'got %d' % len(got)); c.close()")
+    n = g.connect(port)
+    s = g.streams[n]
+    g.until(lambda: s.pid is not None)
+    assert s.pid == 0
+    g.stdin(n, b"x" * 1000000)
+    g.stdin(n, b"")  # half a close: the answer comes nevertheless
+    g.wait(n)
+    assert (bytes(s.out), s.out_end, exit_of(s.status)) == (b"got 1000000", True, 0), s.out
+    g.wait(server)
+    assert g.wait(g.connect(port)).failed == (111, "nothing answers at this port inside")  # nobody listens any more
+    # What a terminal or a program would take ends the channel: nothing of it is there.
+    for frame in (struct.pack("<HH", 24, 80), struct.pack("<I", 15)):
+        g = Guest(PROGRAM)
+        server, port = serve(g, "c,_=s.accept()\nc.recv(9)")
+        n = g.connect(port)
+        g.until(lambda: g.streams[n].pid is not None)
+        g.send(n, RESIZE if len(frame) == 4 and frame[2] == 80 else SIGNAL, frame)
+        try:
+            while True:
+                g.step()
+        except (EOFError, ConnectionError):
+            pass
+        assert g.process.wait(30) == 70
+
+
+def test_a_connection_that_is_closed_here_or_reset_there():
+    g = Guest(PROGRAM)
+    server, port = serve(g, "c,_=s.accept()\nprint('end',len(c.recv(9)),flush=True)\nc,_=s.accept(); c.recv(9)\nc.setsockopt(socket.SOL_SOCKET,socket.SO_LINGER,struct.pack('ii',1,0)); c.close()")
+    n = g.connect(port)
+    g.until(lambda: g.streams[n].pid is not None)
+    g.send(n, CLOSE)
+    g.until(lambda: b"end 0" in g.streams[server].out)
+    n = g.connect(port)
+    g.stdin(n, b"go")
+    g.wait(n)
+    assert exit_of(g.streams[n].status) == 1
+    assert exit_of(g.run("true").status) == 0
+
+
+def test_the_other_loopback():
+    g = Guest(PROGRAM)
+    c = g.connect(serve(g, "c,_=s.accept(); c.sendall(b'six')", "::1")[1])
+    g.until(lambda: g.streams[c].out_end)
+    assert g.streams[c].out == b"six"
+
+
 def test_pty_size_and_resize():
     g = Guest(PROGRAM)
     s = g.run("sh", "-c", "stty size; tty; ps -o tty= -p $$", pty=(31, 97))
@@ -263,7 +322,7 @@ def test_end_of_the_channel_ends_everything():
 def test_protocol_errors_end_it():
     bad = [
         struct.pack("<IBBH", 1, 99, 0, 0), struct.pack("<IBBH", 1, STDIN, 0, 40000), struct.pack("<IBBH", 1, STDIN, 1, 0),
-        struct.pack("<IBBH", 7, STDIN, 0, 0), struct.pack("<IBBH", 0, HELLO, 0, 4) + b"\1\0\0\0", struct.pack("<IBBH", 0, READY, 0, 0),
+        struct.pack("<IBBH", 7, STDIN, 0, 0), struct.pack("<IBBHI", 0, HELLO, 0, 4, VERSION), struct.pack("<IBBHH", 9, CONNECT, 0, 2, 0), struct.pack("<IBBH", 0, READY, 0, 0),
         struct.pack("<IBBH", 0, SHUTDOWN, 0, 1) + b"x", struct.pack("<IBBH", 1, EXIT, 0, 4) + bytes(4), os.urandom(4096),
     ]
     for b in bad:

@@ -66,6 +66,14 @@ static void fixed_payloads(void **state)
         assert_int_equal(proto_get_u32(f.payload, &u), 0);
         assert_int_equal(u, 0xfedcba98);
         buf_clear(&b);
+        assert_int_equal(proto_write_connect(&b, 3, 0xfedc), 0);
+        assert_int_equal(proto_read(buf_slice(&b), &f, &used), 1);
+        assert_int_equal(f.type, PROTO_CONNECT);
+        assert_int_equal(proto_get_connect(f.payload, &rows), 0);
+        assert_int_equal(rows, 0xfedc);
+        assert_int_equal(proto_get_connect(slice_of("\0\0", 2), &rows), -1); /* no port */
+        assert_int_equal(proto_get_connect(slice_of("\1\0\0", 3), &rows), -1);
+        buf_clear(&b);
         assert_int_equal(proto_write_window(&b, 3, 4096, PROTO_STDERR), 0);
         assert_int_equal(proto_read(buf_slice(&b), &f, &used), 1);
         assert_int_equal(proto_get_window(f.payload, &u, &which), 0);

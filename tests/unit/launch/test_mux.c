@@ -142,6 +142,82 @@ static struct proto_frame next(struct buf *b)
         return f;
 }
 
+static int reach(struct world *w, long long id)
+{
+        struct err err;
+        int fd = -1;
+
+        assert_int_equal(mux_connect(w->m, id, 3000, &fd, &err), 0);
+        assert_int_equal(spin(w), 0);
+        return fd;
+}
+
+static void client_says(int fd, enum proto_type type, const void *p, size_t n)
+{
+        struct buf b;
+
+        buf_init(&b, 0);
+        assert_int_equal(proto_write(&b, 0, type, 0, slice_of(p, n)), 0);
+        assert_int_equal(fd_write_all(fd, buf_slice(&b).p, buf_len(&b)), 0);
+        buf_fini(&b);
+}
+
+/* A connection carries two directions and nothing else, from either side; there are not so many that no program could start. */
+static void test_connections(void **state)
+{
+        static const uint8_t four[4] = { 15 };
+        struct world *w = start_ready();
+        int fd = reach(w, 5), more[MUX_CONNECTIONS];
+        struct proto_frame f = next(&w->sent);
+        uint16_t port;
+        struct err err = ERR_INIT;
+
+        (void)state;
+        assert_int_equal(f.type, PROTO_CONNECT);
+        assert_int_equal(proto_get_connect(f.payload, &port), 0);
+        assert_int_equal(port, 3000);
+        say_u32(w, 1, PROTO_STARTED, 0);
+        client_says(fd, PROTO_STDIN, "hello", 5);
+        assert_int_equal(spin(w), 0);
+        f = next(&w->sent);
+        assert_int_equal(f.type, PROTO_STDIN);
+        assert_int_equal(f.stream, 1);
+        client_says(fd, PROTO_SIGNAL, four, 4); /* loses its connection */
+        assert_int_equal(spin(w), 0);
+        assert_int_equal(next(&w->sent).type, PROTO_CLOSE);
+        assert_int_equal(buf_len(&w->sent), 0);
+        say_u32(w, 1, PROTO_EXIT, 0);
+        assert_int_equal(spin(w), 0);
+        assert_int_equal(w->ended_id, 5);
+        close(fd);
+        for (int i = 0; i < MUX_CONNECTIONS; i++)
+                more[i] = reach(w, 6 + i);
+        assert_int_equal(mux_connect(w->m, 999, 3000, &fd, &err), -1);
+        assert_non_null(strstr(err.text, "connections"));
+        close(run(w, 1000));
+        for (int i = 0; i < MUX_CONNECTIONS; i++)
+                close(more[i]);
+        assert_int_equal(spin(w), 0);
+        end(w);
+        w = start_ready();
+        fd = reach(w, 1);
+        say(w, 1, PROTO_STDERR, "x", 1); /* of a program only */
+        assert_int_equal(spin(w), -1);
+        close(fd);
+        end(w);
+}
+
+static void test_another_version_says_the_way_out(void **state)
+{
+        struct world *w = start();
+
+        (void)state;
+        say_u32(w, 0, PROTO_HELLO, PROTO_VERSION - 1);
+        assert_int_equal(spin(w), -1);
+        assert_non_null(strstr(w->err.text, "brome image build"));
+        end(w);
+}
+
 static void test_one_exec(void **state)
 {
         struct world *w = start_ready();
@@ -264,7 +340,7 @@ static void test_notes(void **state)
 
 static void test_hostile_guest(void **state)
 {
-        static const enum proto_type foreign[] = { PROTO_HELLO, PROTO_SETUP, PROTO_READY, PROTO_EXEC, PROTO_STDIN, PROTO_RESIZE, PROTO_SIGNAL, PROTO_CLOSE, PROTO_SHUTDOWN, PROTO_CLOCK };
+        static const enum proto_type foreign[] = { PROTO_HELLO, PROTO_SETUP, PROTO_READY, PROTO_EXEC, PROTO_STDIN, PROTO_RESIZE, PROTO_SIGNAL, PROTO_CLOSE, PROTO_SHUTDOWN, PROTO_CLOCK, PROTO_CONNECT };
         static const uint8_t block[PROTO_PAYLOAD_BYTES];
         struct world *w;
         int fd, rc = 0;
@@ -399,7 +475,7 @@ static void test_full(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_one_exec), cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_setup), cmocka_unit_test(test_notes), cmocka_unit_test(test_hostile_guest), cmocka_unit_test(test_hostile_client), cmocka_unit_test(test_guest_gives_up),
+                cmocka_unit_test(test_one_exec), cmocka_unit_test(test_connections), cmocka_unit_test(test_another_version_says_the_way_out), cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_setup), cmocka_unit_test(test_notes), cmocka_unit_test(test_hostile_guest), cmocka_unit_test(test_hostile_client), cmocka_unit_test(test_guest_gives_up),
                 cmocka_unit_test(test_input_window), cmocka_unit_test(test_full),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
