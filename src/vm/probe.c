@@ -52,8 +52,8 @@ static void start_qemu(const char *folder, const char *accel, int port)
         _exit(EXIT_NOT_STARTED);
 }
 
-/* HELLO with version 1, as guest/proto.h has it: stream 0, type 1, no flags, four bytes of payload. Nothing else can come first. */
-const uint8_t probe_hello[PROBE_HELLO_BYTES] = { 0, 0, 0, 0, 1, 0, 4, 0, 1, 0, 0, 0 };
+/* HELLO with version 2, as guest/proto.h has it: stream 0, type 1, no flags, four bytes of payload. Nothing else can come first. */
+const uint8_t probe_hello[PROBE_HELLO_BYTES] = { 0, 0, 0, 0, 1, 0, 4, 0, 2, 0, 0, 0 };
 
 static enum outcome listen_for_hello(int port, int64_t deadline_ms, const volatile sig_atomic_t *stop)
 {
