@@ -17,6 +17,7 @@ enum {
         SPELLINGS_MAX = 24,
         LAYERS_MAX = 2,
         BREAK_BYTES_MAX = 16, /* between two characters of a run: a line break and the next line's indentation */
+        BETWEEN_HEX_MAX = 2,  /* between two bytes in hex: one, and hexdump's second one behind the eighth */
         MARK_CHARS_MAX = 8,   /* "brm-mcp_" */
 };
 
@@ -170,6 +171,7 @@ static void find_add_spellings(struct find *f, struct byte_set sets[][FIND_SHAPE
         find_add(f, (struct byte_set[]){ all_first, set_of("%"), set_of("0123456789abcdefABCDEF") });
         find_add(f, (struct byte_set[]){ all_first, all_second, set_of("%") });
         find_add_escaped(f, &all_first);
+        find_add(f, (struct byte_set[]){ set_of("6"), set_of("2"), set_of(" :-") }); /* b in hex, and what stands between two bytes */
         for (size_t i = 0; i < count; i++)
                 find_add(f, sets[i]);
 }
@@ -301,13 +303,25 @@ static int digit_of(enum coding_kind kind, uint8_t c) { return kind == KIND_HEX 
 
 static int read_layer(struct reader *r, size_t layer, size_t *from);
 
+static bool between_hex(int c) { return c == ' ' || c == ':' || c == '-'; }
+
+/* The same of hex: what stands between two bytes is passed over. */
+static int read_hex(struct reader *r, size_t *from)
+{
+        int c = read_unit(r, from);
+
+        for (int i = 0; i < BETWEEN_HEX_MAX && r->layers[0].bits == 0 && between_hex(c); i++)
+                c = read_unit(r, from);
+        return c;
+}
+
 /* The next character that layer `layer` decodes: of the text, or of the layer outside it, there without line breaks. */
 static int read_digit(struct reader *r, size_t layer, size_t *from)
 {
         int c;
 
         if (layer == 0)
-                return read_unit(r, from);
+                return r->spelling->layers[0].kind == KIND_HEX ? read_hex(r, from) : read_unit(r, from);
         do
                 c = read_layer(r, layer - 1, from);
         while (c == '\n' || c == '\r');
@@ -348,6 +362,45 @@ static int read_byte(struct reader *r, size_t *from)
         return r->spelling->depth == 0 ? read_unit(r, from) : read_layer(r, r->spelling->depth - 1u, from);
 }
 
+static int hex_value(int c)
+{
+        int value = c < 0 ? c : unit_hex((uint8_t)c);
+
+        return c >= 0 && value < 0 ? READ_NONE : value;
+}
+
+/* What stands behind the "=" of quoted-printable: two digits, or a soft line break and the next character. */
+static int read_quoted(struct reader *r, size_t *from)
+{
+        size_t at;
+        int c = read_byte(r, &at), high, low;
+
+        if (c == '\r')
+                c = read_byte(r, &at);
+        if (c == '\n')
+                return read_byte(r, from);
+        high = hex_value(c);
+        low = high < 0 ? high : hex_value(read_byte(r, &at));
+        return low < 0 ? low : high << 4 | low;
+}
+
+/* The next character of a placeholder. Two ways to write text are seen through under any other spelling, as in a mail in base64, or a comment in JSON: quoted-printable
+ * (RFC 2045 §6.7), and the backslash with which writers of Markdown and of patterns escape "_" and "-". Neither "=" nor "\" is a character of a placeholder: what is not
+ * so written is none. */
+static int read_char(struct reader *r, size_t *from)
+{
+        size_t at;
+        int c = read_byte(r, from);
+
+        if (c == '=')
+                return read_quoted(r, from);
+        if (c != '\\')
+                return c;
+        for (int i = 0; i < UNIT_BACKSLASHES_MAX && c == '\\'; i++)
+                c = read_byte(r, &at);
+        return c < 0 || c == '_' || c == '-' ? c : READ_NONE;
+}
+
 /* ---- deciding a position ---- */
 
 enum answer { ANSWER_NO, ANSWER_MORE, ANSWER_HIT };
@@ -356,6 +409,7 @@ struct decision {
         size_t at, end; /* ANSWER_HIT */
         int number;
         enum scan_view view;
+        bool plain; /* its random part stands there as it is */
 };
 
 static enum scan_view reader_view(const struct reader *r)
@@ -433,7 +487,7 @@ static enum answer decide_spelling(const struct token_set *set, struct reader *r
         const struct core *core;
 
         do {
-                int c = read_byte(r, &at);
+                int c = read_char(r, &at);
                 if (g.chars <= MARK_CHARS_MAX)
                         from[g.chars] = at;
                 /* What is not all here yet ends at the text's end or behind it, or is no part of any spelling. */
@@ -451,6 +505,7 @@ static enum answer decide_spelling(const struct token_set *set, struct reader *r
         if (g.chars < core->random + (size_t)SCAN_SURE_CHARS)
                 return ANSWER_NO;
         *d = (struct decision){ .hold = NOWHERE, .at = from[core->random], .end = end, .number = core->number, .view = reader_view(r) };
+        d->plain = r->spelling->depth == 0 && d->end - d->at == g.chars - core->random;
         return ANSWER_HIT;
 }
 
@@ -467,6 +522,8 @@ static uint32_t spellings_at(const struct token_set *set, struct slice text, siz
         which = set->first[u.value];
         at += u.n;
         while (which && unit_read(text, at, last, &u) == UNIT_OK && at - from <= BREAK_BYTES_MAX) {
+                if (u.value == '=') /* quoted-printable's soft line break, spelt again */
+                        return which;
                 if (!u.line_break && u.value != ' ' && u.value != '\t')
                         return which & set->second[u.value];
                 at += u.n;
@@ -612,7 +669,7 @@ size_t scan_step(struct scan *s, struct slice held, bool last, bool *found, stru
         if (*found) {
                 ptrdiff_t base = st.hit < 0 ? s->next : 0;
                 size_t at = held_position(base, st.d.at), end = held_position(base, st.d.end);
-                bool json = st.d.view == VIEW_PLAIN && (s->first == '{' || s->first == '[');
+                bool json = st.d.plain && (s->first == '{' || s->first == '[');
                 *hit = (struct scan_hit){ .at = at, .n = end - at, .number = st.d.number, .view = st.d.view, .in_json_string = json };
         }
         keep_back(s, held, next, st.clear);

@@ -3,8 +3,10 @@
  * The one idea: every placeholder has the marker `brm` in it, so one pass looks for the marker in all its spellings (as it is in any case, base64 at three
  * alignments in both alphabets, hex), however many placeholders there are; at a candidate the bytes are decoded and compared with the set. Percent-encoding (once, twice),
  * JSON escapes (also of JSON in JSON) and line breaks inside long encoded runs are seen through: LF, CRLF with indentation, JSON's and percent's, quoted-printable's.
+ * So are, under any other spelling, the quoted-printable of a mail (soft line breaks, =XX; the letters of the marker as they are) and the backslash before "_" and "-" of Markdown
+ * and patterns; and between bytes in hex " ", ":" or "-".
  * Two codings deep: percent or JSON of base64 and of hex, base64 of base64 and of hex, hex of base64 and of hex (the inner one without line breaks in its marker). Base64 of
- * percent is found when the encoder left letters and digits alone. Not seen: three deep, base32, UTF-16, ciphers, compression (the caller decodes: wire/coding.h).
+ * percent is found when the encoder left letters and digits alone. Not seen: three deep, base32, UTF-16, lists of numbers, ciphers, compression (the caller decodes: wire/coding.h).
  * The promise: no byte of a placeholder's random part is ever `clear` before it is certain that it belongs to none. */
 #ifndef BROME_ACCOUNT_SCAN_H
 #define BROME_ACCOUNT_SCAN_H
@@ -42,7 +44,7 @@ struct scan_hit {
         size_t at, n; /* in the held bytes: the random part, as it is spelt: what has to be overwritten to remove it */
         int number;   /* of the token */
         enum scan_view view;
-        bool in_json_string; /* it stands plainly inside a JSON string (the stream begins as JSON), so that overwriting it at the same length keeps the text valid */
+        bool in_json_string; /* it stands as it is inside a JSON string (the stream begins as JSON), so that overwriting it at the same length keeps the text valid */
 };
 
 /* A stream; the set may grow meanwhile. */

@@ -82,6 +82,13 @@ static void unit_raw(struct slice text, size_t at, struct unit *u)
         *u = (struct unit){ .value = c, .line_break = c == '\n' || c == '\r', .n = 1 };
 }
 
+/* A backslash that escapes nothing. */
+static enum unit_status unit_backslash(struct slice text, size_t at, struct unit *u)
+{
+        *u = text.p[at] == '%' ? (struct unit){ .value = '\\', .spelt = SPELT_PERCENT, .n = 3 } : (struct unit){ .value = '\\', .n = 1 };
+        return UNIT_OK;
+}
+
 static uint8_t json_short(uint8_t c)
 {
         switch (c) {
@@ -113,7 +120,7 @@ static enum unit_status unit_json(struct slice text, size_t at, bool last, struc
                         spelt |= SPELT_PERCENT;
                 p += (size_t)n;
                 if (i == UNIT_BACKSLASHES_MAX)
-                        return unit_raw(text, at, u), UNIT_OK;
+                        return unit_backslash(text, at, u);
         }
         value = spelt & SPELT_PERCENT ? char_read(text, &p, last) : p < text.n ? text.p[p++] : HEX_NONE;
         if (value == HEX_MORE)
@@ -123,12 +130,12 @@ static enum unit_status unit_json(struct slice text, size_t at, bool last, struc
                 if (value == HEX_MORE)
                         return UNIT_MORE;
                 if (value < 0 || value > 0xff)
-                        return unit_raw(text, at, u), UNIT_OK;
+                        return unit_backslash(text, at, u);
                 p += spelt & SPELT_PERCENT ? 0 : 4;
         } else {
                 value = value < 0 ? 0 : json_short((uint8_t)value);
                 if (!value)
-                        return unit_raw(text, at, u), UNIT_OK;
+                        return unit_backslash(text, at, u);
         }
         *u = (struct unit){ .value = (uint8_t)value, .spelt = spelt, .line_break = value == '\n' || value == '\r', .n = p - at };
         return UNIT_OK;

@@ -430,7 +430,7 @@ enum hit_answer tripwire_stream(struct exchange *x, const struct stream_place *p
                 x->own_used = true;
                 return HIT_PASS;
         }
-        if (p->as_it_is && hit->in_json_string && hit->view == VIEW_PLAIN && x->req && policy_is_model_host(d->policy, x->to.name)) {
+        if (p->as_it_is && hit->in_json_string && x->req && policy_is_model_host(d->policy, x->to.name)) {
                 events_account(x, a, NULL, "redacted", slice_str(p->field));
                 return HIT_REDACT;
         }

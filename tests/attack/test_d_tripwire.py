@@ -39,7 +39,7 @@ def make_world():
                allow tls *.sni.example
                allow tcp *.tcp.example:7000
                allow udp *.udp.example:7001
-               allow web { """ + ", ".join(f"*.d{i}.example" for i in range(100)) + " }"
+               allow web { """ + ", ".join(f"*.d{i}.example" for i in range(150)) + " }"
     w.account = Account(w, "api", "bearer", SECRET, "api.example")
     w.b = Brome(w, configuration([w.account], "s", rules) + f"workspace c {{ rules {{ {rules}\ndefault deny }} }}\n" + f"workspace e {{ {'credential api' if KEYS == 'brome' else ''}\nrules {{ {rules}\ndefault deny }} }}\n")
     for name in ("s", "c", "e"):
@@ -112,6 +112,12 @@ def percent(text):
     return "".join(f"%{ord(c):02x}" for c in text)
 
 
+def quoted(p):
+    """As a mail's quoted-printable, a soft line break in the placeholder."""
+    text = "x" * 55 + " =3D " + p.replace("_", "=5F")
+    return "=\r\n".join(text[i:i + 75] for i in range(0, len(text), 75)) + "\r\n"
+
+
 def cases(p):
     """name -> (kind, what builds it, field of the alert, views that are right)."""
     raw, r = p.encode(), random_part(p)
@@ -157,6 +163,15 @@ def cases(p):
         "just before 1 MiB": ("h1", with_body("x" * (mib - 20) + p + "y" * 100_000, text), "body"), "behind 1 MiB": ("h1", with_body("x" * (mib + mib // 2) + p + "y" * 100_000, text), "body", mib + mib // 2),
         "behind 1 MiB, chunked": ("h1", with_body("x" * (mib + mib // 2) + p + "y" * 100_000, text, chunk=60_000), "body", mib + mib // 2),
         "behind 1 MiB, gzip": ("h1", with_body(gzip.compress(bytes(range(256)) * 8192 + raw, 0), "Content-Encoding: gzip"), "body", 8192 * 256 + 2048),
+        "mail": ("h1", with_body("Content-Transfer-Encoding: quoted-printable\r\n\r\n" + quoted(p), "Content-Type: message/rfc822"), "body"),
+        "mail in JSON": ("h1", with_body(json.dumps({"mime": quoted(p)}), js), "body"), "mail in base64url": ("h1", with_body(json.dumps({"raw": base64.urlsafe_b64encode(quoted(p).encode()).decode().rstrip("=")}), js), "body"),
+        "mail in a form": ("h1", with_body(urllib.parse.urlencode({"mime": quoted(p)}), form, chunk=5), "body"), "encoded word": ("h1", with_body(f"Subject: =?utf-8?q?f=C3=BCr_{p.replace('_', '=5F')}?=", text), "body"),
+        "markdown": ("h1", with_body(json.dumps({"text": re.sub("([_-])", r"\\\1", f"the key is {p}")}), js), "body"), "pattern": ("h1", with_head("GET", "?q=" + urllib.parse.quote(re.sub("([_-])", r"\\\1", p))), "query"),
+        "hex, bytes apart": ("h1", with_body(json.dumps({"message": f"<Buffer {raw.hex(' ')}>"}), js), "body"), "hex, colons": ("h1", with_head("GET", "", f"X-Data: {raw.hex(':').upper()}"), "header"),
+        "part in base64": ("h1", with_body("--zz\r\nContent-Disposition: form-data; name=\"f\"\r\nContent-Transfer-Encoding: base64\r\n\r\n" + mime + "\r\n--zz--\r\n", boundary, chunk=13), "body"),
+        "base64 in JSON in a form": ("h1", with_body(urllib.parse.urlencode({"j": json.dumps({"d": url[2]})}), form), "body"), "base64 of base64": ("h1", with_body(base64.encodebytes(b64[1].encode() * 3), text), "body"),
+        "h2 header name": ("h2", {"fields": [[p.lower(), "1"]]}, "header"),
+        "websocket close": ("ws", ws((8, 1, b"\x03\xe8" + raw)), "websocket"), "websocket ping in a message": ("ws", ws((1, 0, b"harmless"), (9, 1, raw), (0, 1, b"end")), "websocket"),
         "expect": ("h1", with_body(f"a {p}", text, "Expect: 100-continue"), "body"), "absolute form": ("h1", lambda j: [f"GET https://{j['host']}/{j['mark']}/?{p} HTTP/1.1\r\nHost: {j['host']}\r\n\r\n".encode()], "query"),
         "second of two on a connection": ("h1", lambda j: [f"GET / HTTP/1.1\r\nHost: {j['host']}\r\n\r\n".encode() + head(j, fields=[f"X-Note: {p}"]).encode()], "header"),
         "plain HTTP": ("plain", with_head("GET", "", f"X-Note: {p}"), "header"), "plain HTTP body": ("plain", with_body(p, text), "body"),

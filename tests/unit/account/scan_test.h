@@ -92,6 +92,37 @@ static inline void spell_hex(struct buf *out, struct slice in, struct spelling_h
         }
 }
 
+/* As debuggers print bytes: "62:72:6d", "62 72 6d", and hexdump's gap behind the eighth. */
+static inline void spell_hex_apart(struct buf *out, struct slice in, struct spelling_how how)
+{
+        static const char *const apart[] = { " ", ":", "-", " " };
+
+        for (size_t i = 0; i < in.n; i++)
+                buf_addf(out, how.which & 1 ? "%s%s%02X" : "%s%s%02x", i ? apart[how.which >> 1 & 3] : "", how.which & 8 && i % 16 == 8 ? " " : "", in.p[i]);
+}
+
+/* As writers of Markdown and of patterns escape. */
+static inline void spell_markdown(struct buf *out, struct slice in, struct spelling_how how)
+{
+        (void)how;
+        for (size_t i = 0; i < in.n; i++)
+                buf_addf(out, in.p[i] == '_' || in.p[i] == '-' ? "\\%c" : "%c", in.p[i]);
+}
+
+/* As a mail's quoted-printable, its lines long enough for the marker: lines and punctuation, and some of the rest. */
+static inline void spell_mail(struct buf *out, struct slice in, struct spelling_how how)
+{
+        enum { COLUMNS = 24 };
+
+        for (size_t i = 0; i < in.n; i++) {
+                bool quote = in.p[i] == '_' || in.p[i] == '-' || (i > COLUMNS && how.which >> i % 32 & 1);
+
+                if (i && i % COLUMNS == 0)
+                        buf_add_str(out, how.which & 1 ? "=\r\n" : "=\n");
+                buf_addf(out, quote ? "=%02X" : "%c", in.p[i]);
+        }
+}
+
 /* Escapes the characters that `which` says, its hex digits in either case: `before`, two digits. */
 static inline void spell_escaped(struct buf *out, struct slice in, struct spelling_how how, const char *before)
 {
@@ -153,6 +184,17 @@ static const struct spelling_row spelling_rows[] = {
         { "base64 of hex", spell_base64, spell_hex, VIEW_MIXED },
         { "hex of base64", spell_hex, spell_base64, VIEW_MIXED },
         { "hex of hex", spell_hex, spell_hex, VIEW_MIXED },
+        { "hex, bytes apart", spell_hex_apart, NULL, VIEW_HEX },
+        { "percent of hex, bytes apart", spell_percent, spell_hex_apart, VIEW_MIXED },
+        { "markdown", spell_markdown, NULL, VIEW_PLAIN },
+        { "json of markdown", spell_json, spell_markdown, VIEW_JSON },
+        { "percent of markdown", spell_percent, spell_markdown, VIEW_PERCENT },
+        { "base64 of markdown", spell_base64, spell_markdown, VIEW_BASE64 },
+        { "mail", spell_mail, NULL, VIEW_PLAIN },
+        { "json of mail", spell_json, spell_mail, VIEW_JSON },
+        { "percent of mail", spell_percent, spell_mail, VIEW_PERCENT },
+        { "base64 of mail", spell_base64, spell_mail, VIEW_BASE64 },
+        { "hex of mail", spell_hex, spell_mail, VIEW_HEX },
 };
 enum { SPELLING_ROWS = sizeof(spelling_rows) / sizeof(spelling_rows[0]) };
 
