@@ -179,7 +179,8 @@ static void check_machines(struct finding *f)
                 bad(f, LEVEL_LESS, "QEMU without KVM", "machines are emulated: some fifteen times slower, and emulation is no security boundary, so `isolation vm` counts only "
                     "where it is said; where the processor has it, modprobe kvm_intel or kvm_amd, and be in the group kvm");
         else if (strcmp(accel, "tcg") == 0)
-                bad(f, LEVEL_LESS, "QEMU; /dev/kvm opens, but did not boot the image", "machines are emulated: some fifteen times slower, and emulation is no security boundary");
+                bad(f, LEVEL_LESS, "QEMU; KVM did not run the image when that was tried last", "machines are emulated: some fifteen times slower, and emulation is no security boundary; "
+                    "`brome image probe` tries again, and `brome image ls --json` says what came of it");
         else
                 good(f, *accel ? "QEMU with KVM" : "QEMU with KVM; the first image will tell whether it can boot");
 }

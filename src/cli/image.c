@@ -4,6 +4,7 @@
 #include "cli/session.h"
 #include "vm/build.h"
 #include "vm/image.h"
+#include "vm/probe.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -109,6 +110,31 @@ int image_first(struct cli *cli, const char *workspace)
                 return EXIT_OK;
         cli_note("there is no image for machines yet, so one is made now: once, some minutes, 1 GB (`--no-build` leaves it)");
         return build(cli, id);
+}
+
+int cmd_image_probe(struct cli *cli, int argc, char **argv)
+{
+        struct sigaction action = { .sa_handler = on_signal };
+        struct probe p = { .stop = &interrupted };
+        struct err err = ERR_INIT;
+        int at = cli_options(cli, argc, argv, NULL, 0);
+
+        if (at < 0)
+                return at == -2 ? EXIT_OK : EXIT_USAGE_;
+        if (at < argc)
+                return cli_usage(cli, "unexpected `%s`", esc_str(argv[at]));
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+        if (images_probe(cli->paths.state, &p, &err) < 0)
+                return cli_fail(interrupted ? 128 + interrupted : EXIT_NO, "%s", err.text);
+        if (!p.accel[0])
+                return cli_fail(EXIT_HOST, "%s", p.text);
+        cli_note("%s", p.text);
+        if (cli->json)
+                print_object(json_pack("{s:s, s:s}", "accel", p.accel, "accel_why", p.text));
+        else
+                puts(p.accel);
+        return EXIT_OK;
 }
 
 static const char *when(int64_t us, char out[32])

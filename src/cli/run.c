@@ -155,7 +155,7 @@ static int open_session(struct cli *cli, struct control *c, struct run *r, char 
                 buf_fini(&block);
                 return rc > 128 || rc == EXIT_CONFIG_ || rc == EXIT_USAGE_ ? rc : EXIT_BROME;
         }
-        rc = session_call(cli, c, "session.open", session_open_body(r->workspace, false, r->rm || !r->workspace), buf_slice(&block), &answer);
+        rc = session_open(cli, c, &(struct session_opening){ .workspace = r->workspace, .name = name, .rm = r->rm || !r->workspace, .block = buf_slice(&block) }, &answer);
         buf_fini(&block);
         if (rc != EXIT_OK)
                 return rc == EXIT_CONFIG_ || rc == EXIT_USAGE_ ? rc : EXIT_BROME;

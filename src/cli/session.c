@@ -139,6 +139,11 @@ int session_call_fd(struct cli *cli, struct control *c, const char *op, json_t *
         progress_run(!cli->json);
         rc = control_call(c, op, body, &fd, &name, fd >= 0, progress_step, NULL, answer, &err);
         progress_run(false);
+        if (rc == CONTROL_REFUSED && strcmp(chan_str(answer, "code", ""), "again") == 0) {
+                cli_note("%s", err.text);
+                chan_msg_fini(answer);
+                return SESSION_AGAIN;
+        }
         if (rc >= 0 && strcmp(op, "reload") != 0) /* whose own answer says it */
                 note_stale(answer);
         if (rc == 0)
@@ -177,6 +182,20 @@ json_t *session_open_body(const char *workspace, bool keep, bool rm)
 {
         return json_pack("{s:s*, s:b, s:b, s:s*, s:s*, s:o*}", "workspace", workspace, "keep", keep, "rm", rm, "proxy", env_first("https_proxy", "HTTPS_PROXY"),
                          "no_proxy", env_first("no_proxy", "NO_PROXY"), "path", own_path());
+}
+
+int session_open(struct cli *cli, struct control *c, const struct session_opening *o, struct chan_msg *answer)
+{
+        int rc = session_call(cli, c, "session.open", session_open_body(o->workspace, o->keep, o->rm), o->block, answer);
+        struct chan_msg closed;
+
+        if (rc != SESSION_AGAIN)
+                return rc;
+        /* Answered when all of it has ended. */
+        (void)!control_ask(c, "session.close", json_pack("{s:s, s:b}", "workspace", o->name, "force", 1), &closed, &(struct err)ERR_INIT);
+        chan_msg_fini(&closed);
+        rc = session_call(cli, c, "session.open", session_open_body(o->workspace, o->keep, o->rm), o->block, answer);
+        return rc == SESSION_AGAIN ? EXIT_HOST : rc;
 }
 
 void session_warnings(const struct chan_msg *answer)

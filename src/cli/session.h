@@ -16,6 +16,14 @@ int session_call_fd(struct cli *cli, struct control *c, const char *op, json_t *
 
 /* Members of session.open, with what this environment says of proxies and of where programs are. workspace: NULL for a block. */
 json_t *session_open_body(const char *workspace, bool keep, bool rm);
+struct session_opening {
+        const char *workspace, *name; /* a saved one's, or NULL; the name in any case */
+        bool keep, rm;
+        struct slice block;
+};
+enum { SESSION_AGAIN = -2 }; /* of session_call: said, and worth the same request once more */
+/* session.open; a machine that KVM does not bring up is started once more, emulated. */
+int session_open(struct cli *cli, struct control *c, const struct session_opening *o, struct chan_msg *answer);
 /* Of the answer to session.open: what of the isolation does not hold here, a note each. */
 void session_warnings(const struct chan_msg *answer);
 

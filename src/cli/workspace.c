@@ -283,7 +283,7 @@ int cmd_workspace_start(struct cli *cli, int argc, char **argv)
                 control_close(&c);
                 return rc;
         }
-        rc = session_call(cli, &c, "session.open", session_open_body(name, true, false), SLICE_EMPTY, &answer);
+        rc = session_open(cli, &c, &(struct session_opening){ .workspace = name, .name = name, .keep = true }, &answer);
         if (rc == EXIT_OK) {
                 session_warnings(&answer);
                 cli_note("%s runs; `brome shell %s` opens a shell, `brome workspace stop %s` ends it", name, name, name);

@@ -14,7 +14,7 @@ static const struct request_row {
 
 static const char *const request_codes[REQUEST_ERROR_COUNT] = {
         [REQUEST_E_USAGE] = "usage",   [REQUEST_E_NO_WORKSPACE] = "no-such-workspace", [REQUEST_E_EXISTS] = "exists",
-        [REQUEST_E_STATE] = "state",   [REQUEST_E_CONFIG] = "config",                  [REQUEST_E_HOST] = "host",
+        [REQUEST_E_STATE] = "state",   [REQUEST_E_CONFIG] = "config",                  [REQUEST_E_HOST] = "host", [REQUEST_E_AGAIN] = "again",
         [REQUEST_E_JOURNAL] = "journal", [REQUEST_E_INTERNAL] = "internal",
 };
 

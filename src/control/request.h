@@ -24,6 +24,7 @@ enum request_error {
         REQUEST_E_STATE,
         REQUEST_E_CONFIG,
         REQUEST_E_HOST,
+        REQUEST_E_AGAIN, /* of session.open: the same request will go another way */
         REQUEST_E_JOURNAL,
         REQUEST_E_INTERNAL,
         REQUEST_ERROR_COUNT

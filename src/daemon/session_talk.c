@@ -451,7 +451,7 @@ static bool heard_exit(struct program *p, struct chan_msg *msg)
 
 static bool heard_failed(struct program *p, struct chan_msg *msg)
 {
-        session_fail_code(p->session->ws, REQUEST_E_HOST, chan_str(msg, "text", "the launcher failed without a reason"));
+        session_fail_code(p->session->ws, chan_bool(msg, "again", false) ? REQUEST_E_AGAIN : REQUEST_E_HOST, chan_str(msg, "text", "the launcher failed without a reason"));
         return true;
 }
 

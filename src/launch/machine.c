@@ -21,13 +21,22 @@ void machine_init(struct machine *m)
 {
         memset(m, 0, sizeof(*m));
         buf_init(&m->setup, 0);
-        m->console = m->monitor = m->their_console = m->their_monitor = m->log = -1;
+        m->console = m->monitor = m->their_console = m->their_monitor = m->log = m->accel = -1;
 }
 
 int machine_judge(struct machine *m, const struct plan *plan, const struct ids *ids, const struct shares *shares, json_t *warnings, struct err *err)
 {
         m->root = (struct vmroot){ .ids = ids, .plan = plan, .shares = shares };
-        return vmroot_judge(&m->root, warnings, err);
+        if (vmroot_judge(&m->root, warnings, err) < 0)
+                return -1;
+        if (m->root.kvm) {
+                char path[PATH_MAX];
+
+                /* An image that is not ours to write is probed at every start. */
+                place(path, sizeof(path), "%s/accel", m->root.image);
+                m->accel = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+        }
+        return 0;
 }
 
 /* ---- what the guest in it has to set up ---- */
@@ -195,6 +204,16 @@ void machine_started(struct machine *m)
 {
         fd_close(&m->their_console);
         fd_close(&m->their_monitor);
+}
+
+void machine_forget_kvm(struct machine *m)
+{
+        /* Longer than what a probe writes when KVM works, so that nothing of that stays behind it. */
+        static const char text[] = "tcg\n/dev/kvm opens, but a machine that was started with it said nothing in time; `brome image probe` looks anew                                        \n";
+
+        if (m->accel >= 0 && write(m->accel, text, sizeof(text) - 1) != (ssize_t)sizeof(text) - 1)
+                log_error("the image goes on saying that KVM runs it: %s", strerror(errno));
+        fd_close(&m->accel);
 }
 
 /* ---- the console: the guest's words and QEMU's, kept, never judged ---- */

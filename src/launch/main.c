@@ -192,7 +192,7 @@ int main(void)
                 rc = session_run(&s, &err);
         if (rc < 0) {
                 log_error("%s", err.text);
-                (void)!chan_send(s.control, json_pack("{s:s,s:s}", "op", "failed", "text", err.text), NULL, 0);
+                (void)!chan_send(s.control, json_pack("{s:s,s:s,s:b}", "op", "failed", "text", err.text, "again", s.again), NULL, 0);
         }
         /* Without a keeper the folders are empty but still there. */
         if (s.keeper.pid > 0)

@@ -467,6 +467,8 @@ void mux_guest_gone(struct mux *m)
 
 bool mux_channel_ended(const struct mux *m) { return m->ended; }
 
+bool mux_greeted(const struct mux *m) { return m->hello; }
+
 bool mux_guest_is_gone(const struct mux *m) { return m->guest < 0; }
 
 bool mux_idle(const struct mux *m)

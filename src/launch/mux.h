@@ -42,6 +42,8 @@ void mux_clock(struct mux *m, int64_t now_us, const uint8_t seed[PROTO_SEED_BYTE
 /* Fills fds (MUX_FDS) for poll, then, polled, does what they allow. -1: the guest is gone or broke the protocol. */
 size_t mux_wants(struct mux *m, struct pollfd *fds);
 int mux_turn(struct mux *m, const struct pollfd *fds, size_t count, struct err *err) __attribute__((warn_unused_result));
+/* It has said hello. */
+bool mux_greeted(const struct mux *m);
 /* The guest is gone: from now on only what waits for clients is sent. */
 void mux_guest_gone(struct mux *m);
 /* Its channel has come to its end, other than by breaking the protocol: whoever held it is ending. */

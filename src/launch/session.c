@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +88,7 @@ static int start_guest(struct session *s, struct err *err)
         if (!s->mux || mux_setup(s->mux, buf_slice(&s->machine.setup)) < 0)
                 return err_set(err, "out of memory");
         s->started = true;
-        s->deadline_ms = clock_mono_ms() + hello_ms(s);
+        s->deadline_ms = clock_mono_ms() + (s->machine.root.kvm ? MACHINE_KVM_MS : hello_ms(s));
         return 0;
 }
 
@@ -283,8 +284,16 @@ static void explain(struct session *s, int status)
         s->ends = true;
 }
 
+/* KVM did not bring the machine up: `how` says in what way. */
+static int without_kvm(struct session *s, const char *how, struct err *err)
+{
+        machine_forget_kvm(&s->machine);
+        s->again = true;
+        return err_set(err, "KVM did not bring the machine up (%s); it is emulated from now on, `brome image probe` looks anew", how);
+}
+
 /* What it did to the shares, and the last message. */
-static int finish(struct session *s)
+static int finish(struct session *s, struct err *err)
 {
         struct shares_end end;
         int status = 0;
@@ -296,6 +305,12 @@ static int finish(struct session *s)
         if (s->plan.machine)
                 explain(s, status);
         end = shares_finish(&s->shares, &s->plan);
+        /* QEMU gave up by itself before the guest's first word; it may have failed an assertion. */
+        if (s->machine.root.kvm && s->mux && !mux_greeted(s->mux) && !s->asked && !s->killed && status && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)) {
+                json_decref(end.changed);
+                json_decref(end.kept_out);
+                return without_kvm(s, s->why, err);
+        }
         say(s, json_pack("{s:s, s:s, s:o, s:I, s:o}", "op", "exit", "reason", s->ends ? s->why : "the workspace's first process ended",
                          "changed", end.changed ? end.changed : json_array(), "changed_more", (json_int_t)end.more,
                          "kept_out", end.kept_out ? end.kept_out : json_array()), NULL, 0);
@@ -307,6 +322,15 @@ static int too_late(struct session *s, struct err *err)
 {
         if (!s->started)
                 return err_set(err, "the inner door was not ready in time");
+        if (!s->ready && !s->ends && s->machine.root.kvm && !s->greeted) {
+                s->greeted = mux_greeted(s->mux);
+                if (s->greeted) {
+                        s->deadline_ms = clock_mono_ms() + hello_ms(s);
+                        return 0;
+                }
+                kill_now(s, "KVM did not bring the machine up");
+                return without_kvm(s, "no word of it within half a minute", err);
+        }
         if (!s->ready && !s->ends) {
                 kill_now(s, "the workspace did not answer");
                 return err_set(err, "brome-guest said nothing for %d s", hello_ms(s) / 1000);
@@ -373,5 +397,5 @@ int session_run(struct session *s, struct err *err)
         do
                 rc = turn(s, err);
         while (rc == 0);
-        return rc < 0 ? -1 : finish(s);
+        return rc < 0 ? -1 : finish(s, err);
 }

@@ -38,6 +38,8 @@ struct session {
         json_t *warnings;
         bool started;  /* brome-guest runs */
         bool ready;
+        bool greeted;  /* a machine with KVM has said hello in time */
+        bool again;    /* another start will go another way */
         bool frozen;
         bool ends;     /* stop was asked for, or something broke */
         bool killed;   /* by us */

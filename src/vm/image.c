@@ -3,6 +3,7 @@
 #include "base/esc.h"
 #include "base/fd.h"
 #include "vm/owners.h"
+#include "vm/probe.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -277,4 +278,28 @@ int images_make_current(const char *state, const char *id, struct err *err)
                 return -1;
         unlink(fresh);
         return symlink(id, fresh) < 0 || rename(fresh, link) < 0 ? err_sys(err, errno, "%s", link) : 0;
+}
+
+int images_probe(const char *state, struct probe *p, struct err *err)
+{
+        static const char *const left[] = { "console.log", "qemu.log" };
+        char folder[PATH_MAX], path[PATH_MAX], text[PROBE_TEXT_BYTES + 16];
+        int lock, rc;
+
+        if (path_of(folder, state, "current", "", err) < 0 || path_of(path, state, "current", "accel", err) < 0)
+                return -1;
+        if (access(folder, F_OK) < 0)
+                return err_set(err, "there is no image yet; `brome image build` makes one");
+        lock = images_lock(state, err);
+        if (lock < 0)
+                return -1;
+        rc = probe_boot(folder, p, err);
+        snprintf(text, sizeof(text), "%s\n%s\n", p->accel, p->text);
+        if (rc == 0 && p->accel[0])
+                rc = fd_write_file(path, 0600, text, strlen(text), err);
+        for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++)
+                if (path_of(path, state, "current", left[i], NULL) == 0)
+                        unlink(path);
+        fd_close(&lock);
+        return rc;
 }

@@ -35,6 +35,9 @@ void images_free(struct images *images);
 int images_remove(const char *state, const char *id, struct err *err) __attribute__((warn_unused_result));
 /* Makes it the one that new workspaces get. */
 int images_make_current(const char *state, const char *id, struct err *err) __attribute__((warn_unused_result));
+struct probe;
+/* Boots the current image once more, and writes down which accelerator runs it. 0; -1: neither did, or it was stopped. */
+int images_probe(const char *state, struct probe *p, struct err *err) __attribute__((warn_unused_result));
 /* The lock of STATE/images, which building and removing hold. The descriptor; -1: somebody else holds it, or err. */
 int images_lock(const char *state, struct err *err) __attribute__((warn_unused_result));
 

@@ -306,6 +306,29 @@ def test_tools_of_the_host(w):
         b("workspace", "stop", "tools", check=0, timeout=120)
 
 
+def test_a_kvm_that_boots_nothing(w):
+    """/dev/kvm may open and boot no kernel: the start goes on emulated, says so once, and it is remembered."""
+    b = w.root
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        raise Skip("no /dev/kvm to open")
+    image = b.dir / "kvm-image"
+    image.mkdir()
+    for name in ("vmlinuz", "initrd", "base.ext4", "home.ext4", "manifest.json"):
+        try:
+            os.link(w.image / name, image / name)
+        except OSError:
+            sh("cp", "--sparse=always", w.image / name, image / name)
+    (image / "accel").write_text("kvm\nKVM runs it: hello after 900 ms\n")
+    b.config.write_text(b.config.read_text() + f'workspace kvm {{ isolation vm; image "{image}"; memory 1G; rules {{ default deny }} }}\n')
+    p = b("run", "kvm", "--", "echo", "ran", check=0, timeout=BOOT_SECONDS)
+    assert p.stdout == "ran\n", p
+    if (image / "accel").read_text().startswith("kvm"):
+        raise Skip("KVM works here")
+    assert p.stderr.count("KVM did not bring the machine up") == 1, p
+    accel, why, *rest = (image / "accel").read_text().splitlines()
+    assert accel == "tcg" and "brome image probe" in why and not rest, (accel, why, rest)
+
+
 def test_wiped(w):
     for b in (w.root, w.plain):
         b("workspace", "stop", "m")
