@@ -77,7 +77,19 @@ static const struct setting gate_side[] = {
         { "ipv4/conf/all/rp_filter", "1", true },
         { "ipv4/conf/default/rp_filter", "1", true },
         { "ipv4/conf/default/arp_ignore", "8", true },   /* neighbours are fixed: no ARP */
-        { "ipv4/conf/default/log_martians", "0", true }, /* a guest does not write the host's log */
+        /* A new namespace starts with the host's own `all` and `default`, and for these one of the two is enough. */
+        { "ipv4/conf/all/log_martians", "0", true },     /* a guest does not write the host's log */
+        { "ipv4/conf/default/log_martians", "0", true },
+        { "ipv4/conf/all/arp_accept", "0", true },       /* nor the table of neighbours that all namespaces share */
+        { "ipv4/conf/default/arp_accept", "0", true },
+        { "ipv4/conf/all/route_localnet", "0", true },   /* as kube-proxy sets it: 127.0.0.0/8 over the wire stays a martian */
+        { "ipv4/conf/default/route_localnet", "0", true },
+        { "ipv4/conf/all/src_valid_mark", "0", true },   /* as wg-quick sets it: our mark would make every packet one from here */
+        { "ipv4/conf/default/src_valid_mark", "0", true },
+        { "ipv4/conf/all/accept_local", "0", true },
+        { "ipv4/conf/default/accept_local", "0", true },
+        { "ipv4/conf/all/proxy_arp", "0", true },
+        { "ipv4/conf/default/proxy_arp", "0", true },
         { "ipv4/icmp_echo_ignore_all", "1", true },      /* echo is the inner door's to answer */
         { "ipv6/icmp/echo_ignore_all", "1", false },
         { "ipv4/icmp_ratelimit", "0", true },            /* refused, not timed out: also the thousandth datagram */
