@@ -95,6 +95,13 @@ static const struct denied denied_nesting[] = {
         DENY(open_tree_attr), DENY(move_mount), DENY(mount_setattr), DENY(statmount), DENY(listmount),
 };
 
+/* QEMU has every socket that it needs before it starts, and nothing to do with other processes; its own filter (-sandbox, vm/command.c) forbids it to start any. */
+static const struct denied denied_machine[] = {
+        DENY(socket), DENY(socketpair), DENY(connect), DENY(bind), DENY(listen), DENY(accept), DENY(accept4),
+        DENY(ptrace), DENY(process_vm_readv), DENY(process_vm_writev), DENY(process_madvise), DENY(pidfd_getfd), DENY(pidfd_open),
+        DENY(shmget), DENY(shmat), DENY(msgget), DENY(semget), DENY(mq_open), DENY(chroot),
+};
+
 static int add(scmp_filter_ctx ctx, const struct denied *rows, size_t count, struct err *err)
 {
         for (size_t i = 0; i < count; i++) {
@@ -126,6 +133,8 @@ static int load_table(enum guestseal_kind kind, struct err *err)
                 rc = add(ctx, denied, COUNT(denied), err);
         if (rc == 0 && kind != GUESTSEAL_NESTED)
                 rc = add(ctx, denied_nesting, COUNT(denied_nesting), err);
+        if (rc == 0 && kind == GUESTSEAL_MACHINE)
+                rc = add(ctx, denied_machine, COUNT(denied_machine), err);
         if (rc == 0 && (rc = seccomp_load(ctx)) < 0)
                 err_sys(err, -rc, "the guest's filter");
         seccomp_release(ctx);

@@ -26,6 +26,7 @@ struct stream {
         struct buf in, out;              /* from, to the client */
         uint32_t unacked[OUTPUTS];       /* output that the client has not yet given back */
         bool output_ended[OUTPUTS];
+        bool started;
         uint32_t unacked_in;             /* input that the guest has not yet given back */
 };
 
@@ -275,7 +276,7 @@ static bool input_given_back(struct stream *s, const struct proto_frame *f)
         enum proto_type which;
         uint32_t bytes;
 
-        if (proto_get_window(f->payload, &bytes, &which) < 0 || which != PROTO_STDIN || bytes > s->unacked_in)
+        if (proto_get_window(f->payload, &bytes, &which) < 0 || which != PROTO_STDIN || bytes == 0 || bytes > s->unacked_in)
                 return false;
         s->unacked_in -= bytes;
         return true;
@@ -302,7 +303,9 @@ static bool stream_frame(struct mux *m, struct stream *s, const struct proto_fra
 
         switch (f->type) {
         case PROTO_STARTED:
-                good = good && proto_get_u32(f->payload, &value) == 0;
+                /* Once: frames that no window counts could otherwise go on for ever. */
+                good = good && !s->started && proto_get_u32(f->payload, &value) == 0;
+                s->started = true;
                 break;
         case PROTO_FAILED:
                 good = good && proto_get_failed(f->payload, &value, &text) == 0;

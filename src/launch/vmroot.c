@@ -103,8 +103,9 @@ static int image_whole(const struct vmroot *r, struct err *err)
 
         for (size_t i = 0; i < COUNT(image_files); i++) {
                 place(path, sizeof(path), "%s/%s", r->image, image_files[i]);
-                if (!path[0] || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-                        return err_set(err, "the image %s has no %s; `brome image build` makes a new one", esc_str(r->image), image_files[i]);
+                /* What is mounted follows no link. */
+                if (!path[0] || lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+                        return err_set(err, "the image %s has no file %s; `brome image build` makes a new one", esc_str(r->image), image_files[i]);
                 /* QEMU runs as an id of the workspace's own. */
                 if (geteuid() == 0 && !(st.st_mode & S_IROTH))
                         return err_set(err, "%s is readable by root only, and QEMU is not root: chmod a+r", esc_str(path));

@@ -362,6 +362,22 @@ static void test_hostile_guest(void **state)
         say(w, 0, PROTO_READY, NULL, 0); /* before HELLO */
         assert_int_equal(spin(w), -1);
         end(w);
+        /* What no window counts is said once, or means something. */
+        for (int i = 0; i < 2; i++) {
+                static const uint8_t nothing[5] = { 0, 0, 0, 0, PROTO_STDIN };
+
+                w = start_ready();
+                fd = run(w, 1);
+                say_u32(w, 1, PROTO_STARTED, 5);
+                assert_int_equal(spin(w), 0);
+                if (i == 0)
+                        say_u32(w, 1, PROTO_STARTED, 5);
+                else
+                        say(w, 1, PROTO_WINDOW, nothing, sizeof(nothing));
+                assert_int_equal(spin(w), -1);
+                close(fd);
+                end(w);
+        }
         w = start_ready();
         fd = run(w, 1);
         for (int i = 0; rc == 0 && i <= PROTO_WINDOW_BYTES / PROTO_PAYLOAD_BYTES; i++) {
