@@ -24,6 +24,7 @@
 enum {
         JOURNAL_ROWS = 20000,                   /* the newest: a second of work for the one loop */
         TEXT_ROWS = 5000,                       /* of the listings for a person, of the last hour */
+        CONSOLE_BYTES = 512 * 1024,             /* of console.log, which the launcher keeps shorter */
         EXTRACT_BYTES = 32 * 1024 * 1024,       /* of one file of the evidence */
         FILES_MAX = 20000,                      /* names in files.txt: likewise a second */
         FILES_DEPTH_MAX = 64,                   /* folders in folders; each is an open descriptor */
@@ -296,14 +297,23 @@ static void add_masked(struct buf *out, const char *line)
         buf_add_str(out, "\n");
 }
 
+/* A machine's list would hold QEMU alone. SECURITY: what runs inside only its kernel could tell, which is the guest's, and which stands still. */
+static int write_no_processes(const char *folder, struct err *err)
+{
+        return write_in(folder, "processes.txt", SLICE_LIT("NOT KNOWN: a machine that stands still cannot be asked, and one that runs would have changed; its disks and its console are kept\n"), err);
+}
+
 static int write_processes(const struct workspace *ws, json_t *processes, const char *folder, struct err *err)
 {
-        json_t *list = processes ? json_incref(processes) : kept_processes(ws), *line;
+        json_t *list, *line;
         char shown[PROCESS_SHOWN_BYTES];
         struct buf out;
         size_t i;
         int rc;
 
+        if (ws->conf->isolation == ISOLATION_VM)
+                return write_no_processes(folder, err);
+        list = processes ? json_incref(processes) : kept_processes(ws);
         buf_init(&out, 0);
         json_array_foreach(list, i, line)
                 add_masked(&out, esc_text(shown, sizeof(shown), slice_str(json_is_string(line) ? json_string_value(line) : "")));
@@ -312,6 +322,35 @@ static int write_processes(const struct workspace *ws, json_t *processes, const 
         rc = write_in(folder, "processes.txt", buf_slice(&out), err);
         buf_fini(&out);
         json_decref(list);
+        return rc;
+}
+
+/* The next start empties the log; here it stays, one escaped line for each of the machine's. */
+static int write_console(const struct workspace *ws, const char *folder, struct err *err)
+{
+        char path[PATH_MAX], shown[PROCESS_SHOWN_BYTES];
+        struct buf text, out;
+        struct err quiet = ERR_INIT;
+        struct slice rest;
+        int rc;
+
+        buf_init(&text, 0);
+        buf_init(&out, 0);
+        snprintf(path, sizeof(path), "%.*s/console.log", PATH_MAX - 32, ws->folder);
+        if (ws->conf->isolation != ISOLATION_VM)
+                buf_addf(&out, "NONE: the workspace was no virtual machine\n");
+        else if (fd_read_file(path, &text, CONSOLE_BYTES, &quiet) < 0)
+                buf_addf(&out, "NOT READ: %s\n", quiet.text);
+        for (rest = buf_slice(&text); rest.n;) {
+                ptrdiff_t end = slice_find(rest, '\n');
+                struct slice line = end < 0 ? rest : slice_first(rest, (size_t)end);
+
+                rest = slice_skip(rest, line.n + (end >= 0));
+                add_masked(&out, esc_text(shown, sizeof(shown), line));
+        }
+        rc = write_in(folder, "console.txt", buf_slice(&out), err);
+        buf_fini(&text);
+        buf_fini(&out);
         return rc;
 }
 
@@ -326,6 +365,7 @@ static int write_readme(const struct workspace *ws, uint64_t session, bool moved
                        "rules.conf       the rules and accounts it had (no secrets)\n"
                        "environment.txt  names of the variables it was given, without their values\n"
                        "processes.txt    what ran when it was stopped: number, parent, user, arguments\n"
+                       "console.txt      of a virtual machine: what it and QEMU wrote to its console\n"
                        "files.txt        its folder: time, mode, owner and size of every file of home and layers\n"
                        "timeline.txt     the Security Timeline of the last hour\n"
                        "requests.txt     requests and flows of the last hour; one without a status or an end was open\n"
@@ -338,6 +378,10 @@ static int write_readme(const struct workspace *ws, uint64_t session, bool moved
                 buf_addf(&out, "workspace/       its folder: home and layers\n");
         else
                 buf_addf(&out, "Its home and layers stay where they are: %s. They go on changing when it is started again; a copy is yours to make.\n", ws->folder);
+        if (ws->conf->isolation == ISOLATION_VM)
+                buf_addf(&out, "\nA virtual machine's home and system are its disks, %s/vm/home.qcow2 and system.qcow2: layers over home.ext4 and base.ext4 of the image that vm/image names.\n"
+                               "Keep that image. Look at a copy, read-only, and never with what lies below a layer taken from its own head: the machine may have written it.\n"
+                               "No memory is kept.\n", moved ? "workspace" : ws->folder);
         rc = write_in(folder, "README", buf_slice(&out), err);
         buf_fini(&out);
         return rc;
@@ -359,7 +403,7 @@ static int move_folder(const char *from, const char *folder, struct err *err)
 
 /* --- sums --- */
 
-static const char *const kept[] = { "README", "alerts.json", "environment.txt", "files.txt", "journal.head", "journal.jsonl", "processes.txt", "requests.txt", "rules.conf", "timeline.txt" };
+static const char *const kept[] = { "README", "alerts.json", "console.txt", "environment.txt", "files.txt", "journal.head", "journal.jsonl", "processes.txt", "requests.txt", "rules.conf", "timeline.txt" };
 
 static bool hex_digest(char out[65], struct slice text)
 {
@@ -414,7 +458,7 @@ int evidence_save(struct workspace *ws, uint64_t session, json_t *processes, boo
 
         if (rc == 0 &&
             (write_json(out, "alerts.json", alerts, err) < 0 || write_rules(ws, out, err) < 0 || write_journal(ws, session, out, err) < 0 ||
-             write_environment(ws, out, err) < 0 || write_processes(ws, processes, out, err) < 0 || write_files(ws, out, err) < 0 ||
+             write_environment(ws, out, err) < 0 || write_processes(ws, processes, out, err) < 0 || write_files(ws, out, err) < 0 || write_console(ws, out, err) < 0 ||
              write_readme(ws, session, keep_folder, out, err) < 0 || write_sums(ws, out, err) < 0 || (keep_folder && move_folder(ws->folder, out, err) < 0)))
                 rc = -1;
         json_decref(alerts);

@@ -231,6 +231,14 @@ def test_the_tripwire(w, b):
     b("workspace", "thaw", "m", "--continue", check=0)
     assert b"after" in p.communicate(timeout=120)[0], "the machine goes on where it stood"
     assert (w.dir / "nginx/access.log").read_text() == served and out(b, "echo on").strip() == "on"
+    out(b, "printf 'seen on \\033[31mthe console\\n' > /dev/console")
+    p = b("workspace", "stop", "m", "--save-evidence", check=0, timeout=120)
+    folder = pathlib.Path(re.search(r"(/\S*evidence/\S*?)\.?(\s|$)", p.stdout + p.stderr)[1])
+    console = (folder / "console.txt").read_text()
+    assert "seen on " in console and "\033" not in console, console
+    assert (folder / "processes.txt").read_text().startswith("NOT KNOWN") and "vm/system.qcow2" in (folder / "files.txt").read_text()
+    assert "vm/image" in (folder / "README").read_text() and (b.dir / "state/workspaces/m/vm/system.qcow2").exists()
+    sh("sh", "-c", f"cd {folder} && sha256sum -c --quiet SHA256SUMS")
 
 
 @both
