@@ -365,6 +365,22 @@ static json_t *exec_body(const struct session_exec *e, struct winsize ws)
                          "rows", ws.ws_row ? ws.ws_row : 24, "cols", ws.ws_col ? ws.ws_col : 80);
 }
 
+int session_stream(struct cli *cli, struct control *c, const struct session_exec *e, int *fd)
+{
+        json_t *body = exec_body(e, (struct winsize){ 0 });
+        struct chan_msg answer;
+        int rc;
+
+        if (!body)
+                return cli_fail(EXIT_NO, "a name is not UTF-8; a request cannot carry it");
+        rc = session_call(cli, c, "exec", body, SLICE_EMPTY, &answer);
+        if (rc != EXIT_OK)
+                return rc;
+        *fd = chan_take_fd(&answer, 0);
+        chan_msg_fini(&answer);
+        return *fd < 0 ? cli_fail(EXIT_DAEMON, "the supervisor answered without a stream") : EXIT_OK;
+}
+
 static void note_line(const char *text) { cli_note("%s", text); }
 
 /* From now on bromed says on this connection what needs a person. Without it the program runs all the same. */

@@ -54,6 +54,8 @@ struct session_exec {
         bool pty;
         bool owns; /* the session ends with the command: nobody is left to decide for it after a trip, unless a person watches */
 };
+/* Starts it; *fd is the caller's: its stream (attach/stream.h). 0, or the exit code after printing the reason. */
+int session_stream(struct cli *cli, struct control *c, const struct session_exec *e, int *fd);
 /* Runs it over the connection and passes its exit status through. */
 int session_exec(struct cli *cli, struct control *c, const struct session_exec *e);
 /* Of the answer to session.close: what changed in the shares that the host may execute, and what of git's configuration was not carried back. */
