@@ -43,7 +43,10 @@ static void first_line(char out[NOTE_BYTES], const char *path)
         out[0] = 0;
         buf_init(&text, 0);
         if (fd_read_file(path, &text, NOTE_BYTES - 1, &quiet) == 0) {
-                snprintf(out, NOTE_BYTES, "%.*s", SLICE_FMT(buf_slice(&text)));
+                size_t n = buf_len(&text);
+                if (n > 0)
+                        memcpy(out, buf_slice(&text).p, n);
+                out[n] = 0;
                 out[strcspn(out, "\n")] = 0;
         }
         buf_fini(&text);
