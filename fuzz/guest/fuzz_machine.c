@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -147,6 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         static const uint8_t hello[] = { 0, 0, 0, 0, PROTO_HELLO, 0, 4, 0, PROTO_VERSION, 0, 0, 0, 0, 0, 0, 0, PROTO_SETUP, 0, 0, 0 };
         int64_t now_ms = 1000;
         enum guest_result r = GUEST_GOES_ON;
+        signal(SIGPIPE, SIG_IGN); /* as brome-guest's main does */
         struct slice in = slice_of(data, n);
         next_pid = 1;
         if (open_fds == 0)

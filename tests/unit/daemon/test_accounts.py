@@ -683,7 +683,7 @@ def test_evidence():
         assert "evidence" in m, h.log_text()
         raw = {n: open(f"{m['evidence']}/{n}", "rb").read() for n in os.listdir(m["evidence"])}
         got = {n: v.decode(errors="replace") for n, v in raw.items()}
-        whole = ["README", "SHA256SUMS", "alerts.json", "environment.txt", "files.txt", "journal.head", "journal.jsonl", "processes.txt", "requests.txt", "rules.conf", "timeline.txt"]
+        whole = ["README", "SHA256SUMS", "alerts.json", "console.txt", "environment.txt", "files.txt", "journal.head", "journal.jsonl", "processes.txt", "requests.txt", "rules.conf", "timeline.txt"]
         assert sorted(got) == whole, sorted(got)
         assert "placeholders" in got["files.txt"] and "ca.key" not in got["files.txt"] and "evil.example" in got["timeline.txt"], got
         sums = dict(reversed(x.split("  ")) for x in got["SHA256SUMS"].splitlines())
