@@ -357,6 +357,7 @@ void world_close(struct world *w)
                 HOLDS(t->ended || t->retried);
                 HOLDS(!t->ex->ops);
                 buf_fini(&t->ex->up);
+                buf_fini(&t->ex->up_taken);
                 buf_fini(&t->ex->down);
                 answer_free(t->ex->answer);
                 arena_fini(&t->ex->arena);
