@@ -26,6 +26,8 @@ enum {
         KEY_BYTES = 1024 * 1024,      /* one keyring */
         SOURCE_FILES = 256,           /* in sources.list.d */
         PACKAGES_BYTES = 512 * 1024,  /* dpkg-query's list: 600 packages are 20 KB */
+        REMOVE_TRIES = 20,            /* of what an interrupted build left: two seconds for programs that were killed */
+        REMOVE_WAIT_US = 100 * 1000,
 };
 #define SPACE_BYTES (3ull * 1024 * 1024 * 1024) /* root folder, packages, kernel and the finished disk side by side: 2.2 GB measured */
 #define FULL_BYTES (64ull * 1024 * 1024)        /* less than this left after a failure: that was it */
@@ -467,9 +469,13 @@ static int remove_inside(void *arg, struct err *err)
 static int remove_work(const struct build *b, char *path, struct err *err)
 {
         struct owners o = b->owners;
+        int rc;
 
         o.stop = NULL; /* an interrupt is a reason to clean up, not to leave it */
-        return access(path, F_OK) < 0 ? 0 : owners_run(&o, remove_inside, path, err);
+        /* What was killed may be writing its last. */
+        for (int tries = 0; (rc = access(path, F_OK) < 0 ? 0 : owners_run(&o, remove_inside, path, err)) < 0 && tries < REMOVE_TRIES; tries++)
+                usleep(REMOVE_WAIT_US);
+        return rc;
 }
 
 /* What an earlier build left that was killed: we hold the lock, so nobody works there. */
