@@ -254,7 +254,7 @@ def test_git_packed(w):
 def test_git_objects_by_id(w):
     """An object that the server did not name: refused with the way out; with `misses` so many an hour may."""
     need_git(w)
-    mark = w.forge.mark()
+    mark, few = w.forge.mark(), w.few.mark()
     secret = "c0ffee" * 6 + "abcd"
     for what in (w.hidden, secret):
         p = run(w, f"rm -rf ~/v; git init -q ~/v; cd ~/v; git fetch -q https://forge.example/acme/part.git {what}", check=None)
@@ -268,7 +268,7 @@ def test_git_objects_by_id(w):
     assert out == [within]
     tries = "".join(f"git fetch -q https://few.example/acme/tool.git {k:040x} || true\n" for k in range(0xabcdef00, 0xabcdef00 + 12))
     run(w, "cd ~/v\n" + tries)
-    sent = [k for k in range(12) if f"{0xabcdef00 + k:040x}".encode() in w.few.since(mark)]
+    sent = [k for k in range(12) if f"{0xabcdef00 + k:040x}".encode() in w.few.since(few)]
     assert len(sent) == 4, sent
 
 
