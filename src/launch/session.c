@@ -106,48 +106,49 @@ static int on_shut(struct session *s, const struct chan_msg *msg, struct err *er
         return keeper_do(&s->keeper, KEEPER_SHUT) < 0 ? err_set(err, "cannot shut the gateway") : 0;
 }
 
+/* Nothing begins in a workspace that is not there yet, ends or stands still. */
+static int takes_streams(const struct session *s, struct err *why)
+{
+        if (!s->ready || s->ends)
+                return err_set(why, "the workspace is not ready");
+        return s->frozen ? err_set(why, "the workspace is frozen; `brome workspace thaw %s` lets it go on", s->plan.workspace) : 0;
+}
+
+/* The stream that bromed asked for, whose end is closed here, or why there is none. */
+static int answer_stream(const struct session *s, const char *op, long long id, int client, const struct err *why)
+{
+        if (client < 0)
+                say(s, json_pack("{s:s,s:I,s:s}", "op", op, "id", (json_int_t)id, "error", why->text), NULL, 0);
+        else
+                say(s, json_pack("{s:s,s:I,s:[s]}", "op", op, "id", (json_int_t)id, "fds", "stream"), &client, 1);
+        fd_close(&client);
+        return 0;
+}
+
 static int on_exec(struct session *s, const struct chan_msg *msg, struct err *err)
 {
         long long id = chan_int(msg, "id", -1);
         struct err why = ERR_INIT;
-        int client = -1, rc;
+        int client = -1;
 
         (void)err;
-        if (!s->ready || s->ends)
-                rc = err_set(&why, "the workspace is not ready");
-        else if (s->frozen)
-                rc = err_set(&why, "the workspace is frozen; `brome workspace thaw %s` lets it go on", s->plan.workspace);
-        else
-                rc = execenv_exec(s->mux, id, msg, &s->plan, s->shares.tool_path, &client, &why);
-        if (rc < 0)
-                say(s, json_pack("{s:s,s:I,s:s}", "op", "exec", "id", (json_int_t)id, "error", why.text), NULL, 0);
-        else
-                say(s, json_pack("{s:s,s:I,s:[s]}", "op", "exec", "id", (json_int_t)id, "fds", "stream"), &client, 1);
-        fd_close(&client);
-        return 0;
+        if (takes_streams(s, &why) < 0 || execenv_exec(s->mux, id, msg, &s->plan, s->shares.tool_path, &client, &why) < 0)
+                fd_close(&client);
+        return answer_stream(s, msg->op, id, client, &why);
 }
 
 static int on_connect(struct session *s, const struct chan_msg *msg, struct err *err)
 {
         long long id = chan_int(msg, "id", -1), port = chan_int(msg, "port", 0);
         struct err why = ERR_INIT;
-        int client = -1, rc;
+        int client = -1;
 
         (void)err;
-        if (!s->ready || s->ends)
-                rc = err_set(&why, "the workspace is not ready");
-        else if (s->frozen)
-                rc = err_set(&why, "the workspace is frozen; `brome workspace resume %s` lets it go on", s->plan.workspace);
-        else if (port < 1 || port > UINT16_MAX)
-                rc = err_set(&why, "no port has this number");
-        else
-                rc = mux_connect(s->mux, id, (uint16_t)port, &client, &why);
-        if (rc < 0)
-                say(s, json_pack("{s:s,s:I,s:s}", "op", "connect", "id", (json_int_t)id, "error", why.text), NULL, 0);
-        else
-                say(s, json_pack("{s:s,s:I,s:[s]}", "op", "connect", "id", (json_int_t)id, "fds", "stream"), &client, 1);
-        fd_close(&client);
-        return 0;
+        if (port < 1 || port > UINT16_MAX)
+                err_set(&why, "no port has this number");
+        else if (takes_streams(s, &why) < 0 || mux_connect(s->mux, id, (uint16_t)port, &client, &why) < 0)
+                fd_close(&client);
+        return answer_stream(s, msg->op, id, client, &why);
 }
 
 /* A machine's clock stood still with it. */
