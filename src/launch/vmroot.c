@@ -74,6 +74,20 @@ static const char *record_of(const struct plan *plan, const char *image)
         return strncmp(image, real, n) == 0 && image[n] == '/' && !strchr(image + n + 1, '/') ? image + n + 1 : image;
 }
 
+static bool has_disks(const struct plan *plan)
+{
+        char path[PATH_MAX], tail[64];
+        struct stat st;
+        bool has = false;
+
+        for (size_t i = 0; i < COUNT(disks); i++) {
+                place(tail, sizeof(tail), "vm/%s", disks[i].layer);
+                state_path(path, plan, tail);
+                has = has || lstat(path, &st) == 0;
+        }
+        return has;
+}
+
 /* The image that the workspace's disks were made from, or the plan's. */
 static int find_image(struct vmroot *r, struct err *err)
 {
@@ -83,6 +97,10 @@ static int find_image(struct vmroot *r, struct err *err)
 
         state_path(path, plan, "vm/image");
         first_line(made, path);
+        /* Over another image they would be rubble. */
+        if (!made[0] && has_disks(plan))
+                return err_set(err, "nothing says which image this workspace's disks were made from (%s cannot be read, or is empty); write the image's ID there, or "
+                                    "`brome workspace wipe %s`", esc_str(path), plan->workspace);
         if (!realpath(plan->image, wanted) && !(made[0] && current))
                 return current ? err_set(err, "there is no image for machines yet; `brome image build` makes one")
                                : err_set(err, "the image %s is not there", esc_str(plan->image));
