@@ -286,6 +286,9 @@ static void quote(char *why, size_t size, const char *tail)
         }
 }
 
+/* Not the program's own name, which may be qemu-kvm. */
+static bool speaks_of_kvm(const char *tail) { return strstr(tail, "KVM") || strstr(tail, " kvm") || strstr(tail, "/dev/kvm"); }
+
 void machine_ended(struct machine *m, char *why, size_t size)
 {
         static char tail[MACHINE_TAIL_BYTES + 1];
@@ -295,6 +298,7 @@ void machine_ended(struct machine *m, char *why, size_t size)
                 machine_console(m);
         n = unroll(m, tail);
         log_rest(m, tail, n);
+        m->blames_kvm = speaks_of_kvm(tail);
         quote(why, size, tail);
         fd_close(&m->log);
         fd_close(&m->console);

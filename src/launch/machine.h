@@ -29,6 +29,7 @@ struct machine {
         size_t logged;
         char tail[MACHINE_TAIL_BYTES]; /* a ring: what the file has no room for */
         size_t tailed;                 /* bytes that came into it */
+        bool blames_kvm;               /* after the end: the console speaks of KVM */
 };
 
 /* Empty; nothing is open. */

@@ -293,6 +293,13 @@ static int without_kvm(struct session *s, const char *how, struct err *err)
         return err_set(err, "KVM did not bring the machine up (%s); it is emulated from now on, `brome image probe` looks anew", how);
 }
 
+/* QEMU gave up by itself before the guest's first word: it failed an assertion, or says that it is KVM. SECURITY: whatever else keeps it from starting, a disk
+ * that a guest has spoilt or memory that the host lacks, would keep it from starting emulated as well, and must not take KVM from all machines of the image. */
+static bool kvm_failed(const struct session *s, int status)
+{
+        return s->machine.root.kvm && ((WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL) || (status && s->machine.blames_kvm));
+}
+
 /* What it did to the shares, and the last message. */
 static int finish(struct session *s, struct err *err)
 {
@@ -306,8 +313,7 @@ static int finish(struct session *s, struct err *err)
         if (s->plan.machine)
                 explain(s, status);
         end = shares_finish(&s->shares, &s->plan);
-        /* QEMU gave up by itself before the guest's first word; it may have failed an assertion. */
-        if (s->machine.root.kvm && s->mux && !mux_greeted(s->mux) && !s->asked && !s->killed && status && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)) {
+        if (!s->asked && !s->killed && s->mux && !mux_greeted(s->mux) && kvm_failed(s, status)) {
                 json_decref(end.changed);
                 json_decref(end.kept_out);
                 return without_kvm(s, s->why, err);
