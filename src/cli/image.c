@@ -36,20 +36,6 @@ static void print_object(json_t *o)
         json_decref(o);
 }
 
-/* /init of the machine; a stand-in while it is not installed. */
-static int find_init(struct image_build *how, struct err *err)
-{
-        struct err first = ERR_INIT;
-
-        how->init_is_machine = paths_program(how->init, "brome-guest-vm", &first) == 0;
-        if (how->init_is_machine)
-                return 0;
-        if (paths_program(how->init, "brome-guest", err) < 0)
-                return -1;
-        cli_note("brome-guest-vm is not installed; the image gets brome-guest in its place, and no machine can start from it");
-        return 0;
-}
-
 /* A build and its progress. EXIT_OK, or an exit code after printing the reason; ^C leaves nothing. */
 static int build(struct cli *cli, char id[IMAGE_ID_CHARS + 1])
 {
@@ -60,7 +46,7 @@ static int build(struct cli *cli, char id[IMAGE_ID_CHARS + 1])
         int rc;
 
         how = (struct image_build){ .state = cli->paths.state, .step = say_step, .lines = say_lines, .stop = &interrupted };
-        if (find_init(&how, &err) < 0)
+        if (paths_program(how.init, "brome-guest-vm", &err) < 0)
                 return cli_fail(EXIT_HOST, "%s", err.text);
         for (size_t i = 0; i < COUNT(stops); i++)
                 sigaction(stops[i], &action, &before[i]);

@@ -19,8 +19,7 @@ struct image_build {
         void (*step)(const char *text);         /* a line of progress; also called from a process below */
         void (*lines)(struct slice text);       /* the last lines of a command that failed: escaped */
         const volatile sig_atomic_t *stop;      /* set by a signal handler */
-        char init[PATH_MAX];                    /* the static program that becomes /init */
-        bool init_is_machine;                   /* it can bring up a machine: a probe boot makes sense */
+        char init[PATH_MAX];                    /* brome-guest-vm, which becomes /init */
 };
 
 /* 0 and the new image's ID, which is current now. -1: err with the way out. -2: the host lacks something; err with the way out. */
