@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ACCEL_BYTES = 512, ID_FILE_BYTES = 64, STAT_BLOCK = 512 };
+enum { ACCEL_BYTES = 512, RECORD_BYTES = PATH_MAX + 1 /* of an image that was named by its path */, STAT_BLOCK = 512 };
 
 static int path_of(char out[PATH_MAX], const char *state, const char *id, const char *file, struct err *err)
 {
@@ -100,10 +100,21 @@ static int user_add(struct image *image, const char *name)
         return more[image->user_count] ? (image->user_count++, 0) : -1;
 }
 
-/* Calls back with every workspace that has a machine's disk, and the image it stands on. */
+static int one_user(const char *path, const char *workspace, int (*fn)(void *arg, const char *workspace, const char *id), void *arg, struct err *err)
+{
+        char text[RECORD_BYTES];
+
+        if (small_file(path, text, sizeof(text)) < 0)
+                return err_set(err, "%s cannot be read, so which image the disks of %s stand on is not known", esc_str(path), esc_str(workspace));
+        text[strcspn(text, "\n")] = 0;
+        return fn(arg, workspace, text) < 0 ? err_set(err, "no memory") : 0;
+}
+
+/* Calls back with every workspace that has a machine's disk, and the image it stands on. A record that cannot be read, or one workspace too many, is an error: an
+ * image would be removed under its disks. */
 static int each_user(const char *state, int (*fn)(void *arg, const char *workspace, const char *id), void *arg, struct err *err)
 {
-        char path[PATH_MAX], text[ID_FILE_BYTES];
+        char path[PATH_MAX];
         const struct dirent *e;
         DIR *d;
         int rc = 0;
@@ -113,16 +124,18 @@ static int each_user(const char *state, int (*fn)(void *arg, const char *workspa
         d = opendir(path);
         if (!d)
                 return errno == ENOENT ? 0 : err_sys(err, errno, "%s", path);
-        for (size_t n = 0; rc == 0 && n < IMAGE_USERS_MAX && (e = readdir(d)) != NULL; n++) {
-                if (e->d_name[0] == '.' || snprintf(path, sizeof(path), "%s/workspaces/%s/vm/image", state, e->d_name) >= (int)sizeof(path))
+        for (size_t n = 0; rc == 0 && (e = readdir(d)) != NULL;) {
+                if (e->d_name[0] == '.')
                         continue;
-                if (small_file(path, text, sizeof(text)) < 0)
-                        continue;
-                text[strcspn(text, "\n")] = 0;
-                rc = fn(arg, e->d_name, text);
+                if (++n > IMAGE_USERS_MAX)
+                        rc = err_set(err, "there are more than %d workspaces in %s/workspaces; remove some", IMAGE_USERS_MAX, state);
+                else if (snprintf(path, sizeof(path), "%s/workspaces/%s/vm/image", state, e->d_name) >= (int)sizeof(path))
+                        rc = err_set(err, "the state folder's path is too long");
+                else if (access(path, F_OK) == 0)
+                        rc = one_user(path, e->d_name, fn, arg, err);
         }
         closedir(d);
-        return rc < 0 ? err_set(err, "no memory") : 0;
+        return rc;
 }
 
 static int note_user(void *arg, const char *workspace, const char *id)

@@ -73,6 +73,12 @@ def test_list_and_remove(w):
     assert "2" not in p.stdout and "1 more" in p.stderr and one in p.stderr and (images / one / "base.ext4").exists(), p
     shutil.rmtree(b.dir / "state/workspaces/web")
     p = b("image", "rm", "--json", one, check=1)
+    record = b.dir / "state/workspaces/odd/vm/image"
+    record.unlink(), record.mkdir()
+    p = b("image", "rm", two, check=1)
+    assert "is not known" in p.stderr and (images / two / "base.ext4").exists(), p
+    record.rmdir(), record.write_text("/" + "long/" * 100 + "\n")
+    p = b("image", "rm", "--json", one, check=1)
     assert json.loads(p.stderr)["error"] == f"the disk of workspace api stands on image {one}" and "brome workspace wipe api" in json.loads(p.stderr)["hint"], p
     b("image", "rm", two, "f" * 16, check=0)
     assert set(listed(b)) == {one} and not os.path.lexists(images / "current")
