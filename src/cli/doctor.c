@@ -4,6 +4,7 @@
 #include "base/esc.h"
 #include "base/fd.h"
 #include "control/scope.h"
+#include "vm/command.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -159,7 +160,7 @@ static const struct paths *doctor_paths;
 /* What `isolation vm` needs. Whether KVM can really run a kernel, `brome image build` finds by a boot, and writes down. */
 static void check_machines(struct finding *f)
 {
-        static const char *const programs[] = { "/usr/bin/qemu-system-x86_64", "/usr/libexec/qemu-kvm" };
+        static const char *const programs[] = { COMMAND_PROGRAMS };
         char path[PATH_MAX + 64], accel[64];
         bool qemu = false;
 

@@ -3,6 +3,7 @@
 #include "base/esc.h"
 #include "cli/session.h"
 #include "vm/build.h"
+#include "vm/command.h"
 #include "vm/image.h"
 #include "vm/probe.h"
 
@@ -87,12 +88,16 @@ static bool has_disks(const struct cli *cli, const char *workspace)
 
 int image_first(struct cli *cli, const char *workspace)
 {
+        static const char *const programs[] = { COMMAND_PROGRAMS };
         char path[PATH_MAX], id[IMAGE_ID_CHARS + 1];
+        bool qemu = false;
 
         if (snprintf(path, sizeof(path), "%s/images/current", cli->paths.state) >= (int)sizeof(path) || access(path, F_OK) == 0 || has_disks(cli, workspace))
                 return EXIT_OK;
         /* Without it the start will say what to install, and not after minutes. */
-        if (access("/usr/bin/qemu-system-x86_64", X_OK) < 0 && access("/usr/libexec/qemu-kvm", X_OK) < 0)
+        for (size_t i = 0; i < COUNT(programs); i++)
+                qemu = qemu || access(programs[i], X_OK) == 0;
+        if (!qemu)
                 return EXIT_OK;
         cli_note("there is no image for machines yet, so one is made now: once, some minutes, 1 GB (`--no-build` leaves it)");
         return build(cli, id);

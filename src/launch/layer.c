@@ -80,6 +80,22 @@ int layer_become_root(struct err *err)
         return 0;
 }
 
+int layer_system_link(const char *name, struct err *err)
+{
+        char host[64], target[PATH_MAX];
+        struct stat st;
+        ssize_t n;
+
+        place(host, sizeof(host), "/%s", name);
+        if (lstat(host, &st) < 0)
+                return 1;
+        if (!S_ISLNK(st.st_mode))
+                return 0;
+        n = readlink(host, target, sizeof(target) - 1);
+        target[n > 0 ? n : 0] = 0;
+        return n <= 0 || symlink(target, name) < 0 ? err_sys(err, errno, "%s", host) : 1;
+}
+
 int layer_device(const struct ids *ids, const struct layer_node *d, struct err *err)
 {
         char host[32], path[32];

@@ -29,6 +29,9 @@ int layer_overlay(const struct ids *ids, int top_fd, int lower_fd, int map_usern
 /* Can the kernel show this folder in an overlay under other owners? Linux 5.19, and the file system has a say. */
 bool layer_can_map(int fd, int map_userns);
 
+/* NAME of the host's root, if it is a link (into /usr): made again. 1: done, or the host has nothing of that name; 0: it is a folder; -1. */
+int layer_system_link(const char *name, struct err *err) __attribute__((warn_unused_result));
+
 struct layer_node {
         const char *name; /* in /dev */
         unsigned major, minor;

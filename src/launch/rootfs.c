@@ -219,24 +219,15 @@ static int mount_etc(const struct rootfs *r, struct err *err)
 static int system_folders(const struct rootfs *r, struct err *err)
 {
         for (size_t i = 0; i < COUNT(system_names); i++) {
-                char host[64], target[PATH_MAX];
-                struct stat st;
-                ssize_t n;
+                char host[64];
+                int rc = layer_system_link(system_names[i], err);
 
+                if (rc < 0 || (rc == 0 && layer_mkdir(r->ids, system_names[i], 0755, err) < 0))
+                        return -1;
                 place(host, sizeof(host), "/%s", system_names[i]);
-                if (lstat(host, &st) < 0)
-                        continue;
-                if (S_ISLNK(st.st_mode)) {
-                        n = readlink(host, target, sizeof(target) - 1);
-                        target[n > 0 ? n : 0] = 0;
-                        if (n <= 0 || symlink(target, system_names[i]) < 0)
-                                return err_sys(err, errno, "%s", host);
-                } else if (layer_mkdir(r->ids, system_names[i], 0755, err) < 0) {
+                if (rc == 0 && !(r->without_opt && strcmp(system_names[i], "opt") == 0) &&
+                    overlay_at(r, host, r->ids->userns, system_names[i], system_names[i], err) < 0)
                         return -1;
-                } else if (!(r->without_opt && strcmp(system_names[i], "opt") == 0) &&
-                           overlay_at(r, host, r->ids->userns, system_names[i], system_names[i], err) < 0) {
-                        return -1;
-                }
         }
         return 0;
 }

@@ -19,8 +19,7 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 enum { NOTE_BYTES = 4096 /* a small text of ours or of `brome image build` */ };
 
-/* Debian, Fedora and Arch; RHEL and its kin. */
-static const char *const programs[] = { "/usr/bin/qemu-system-x86_64", "/usr/libexec/qemu-kvm" };
+static const char *const programs[] = { COMMAND_PROGRAMS };
 /* Of the host's root: links into /usr are made again, folders of their own are shown read-only. */
 static const char *const system_names[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 static const char *const folders[] = { "usr", "etc", "dev", "proc", "image", "disk", "shares" };
@@ -231,22 +230,12 @@ static int system_folders(const struct vmroot *r, struct err *err)
         if (layer_bind("/usr", "usr", flags, err) < 0)
                 return -1;
         for (size_t i = 0; i < COUNT(system_names); i++) {
-                char host[64], target[PATH_MAX];
-                struct stat st;
-                ssize_t n;
+                char host[64];
+                int rc = layer_system_link(system_names[i], err);
 
                 place(host, sizeof(host), "/%s", system_names[i]);
-                if (lstat(host, &st) < 0)
-                        continue;
-                if (!S_ISLNK(st.st_mode)) {
-                        if (layer_mkdir(r->ids, system_names[i], 0755, err) < 0 || layer_bind(host, system_names[i], flags, err) < 0)
-                                return -1;
-                        continue;
-                }
-                n = readlink(host, target, sizeof(target) - 1);
-                target[n > 0 ? n : 0] = 0;
-                if (n <= 0 || symlink(target, system_names[i]) < 0)
-                        return err_sys(err, errno, "%s", host);
+                if (rc < 0 || (rc == 0 && (layer_mkdir(r->ids, system_names[i], 0755, err) < 0 || layer_bind(host, system_names[i], flags, err) < 0)))
+                        return -1;
         }
         return 0;
 }

@@ -14,6 +14,8 @@ enum {
         COMMAND_TRANSLATED_MIB = 256,         /* translated code that emulation keeps: its default is a gigabyte */
         COMMAND_OVERHEAD_MIB = 768,           /* what QEMU needs beyond the machine's memory: 240 MiB measured, translated code, disk caches */
 };
+/* Where QEMU is: Debian, Fedora and Arch; RHEL and its kin. */
+#define COMMAND_PROGRAMS "/usr/bin/qemu-system-x86_64", "/usr/libexec/qemu-kvm"
 #define COMMAND_PORT "org.brome.guest"
 #define COMMAND_SYSTEM "system" /* serial numbers of the disks */
 #define COMMAND_HOME "home"
