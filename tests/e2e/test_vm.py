@@ -314,20 +314,84 @@ def test_tools_of_the_host(w):
         b("workspace", "stop", "tools", check=0, timeout=120)
 
 
+def image_of_its_own(w, b, name):
+    """A copy of the image, KVM runs it, and a workspace of that name which starts from it."""
+    image = b.dir / f"{name}-image"
+    image.mkdir()
+    for part in ("vmlinuz", "initrd", "base.ext4", "home.ext4", "manifest.json"):
+        try:
+            os.link(w.image / part, image / part)
+        except OSError:
+            sh("cp", "--sparse=always", w.image / part, image / part)
+    (image / "accel").write_text("kvm\nKVM runs it: hello after 900 ms\n")
+    b.config.write_text(b.config.read_text() + f'workspace {name} {{ isolation vm; image "{image}"; memory 1G; rules {{ default deny }} }}\n')
+    return image
+
+
+def refused(b, name, *words, code=69):
+    """A start that comes to nothing, for that reason: no QEMU, no door is left."""
+    p = b("workspace", "start", name, timeout=BOOT_SECONDS)
+    assert p.returncode == code and all(word in p.stderr for word in words), p
+    assert not qemu(b) and not b.pids("brome-inner") and b.json("workspace", "describe", name)[0]["state"] in ("stopped", "failed")
+    return p
+
+
+def test_an_image_that_is_not_whole(w):
+    b = w.root
+    b("workspace", "stop", "m")
+    image = image_of_its_own(w, b, "parts")
+    for part in ("vmlinuz", "initrd", "base.ext4", "home.ext4"):
+        (image / part).rename(image / "aside")
+        refused(b, "parts", f"has no file {part}")
+        (image / part).symlink_to(image / "aside")
+        refused(b, "parts", f"has no file {part}")
+        (image / "aside").replace(image / part)
+    assert not (b.dir / "state/workspaces/parts/vm").exists(), "nothing was made before it was known what from"
+
+
+def test_disks_without_their_record(w):
+    """Which image they stand on is not guessed: over another they would be rubble."""
+    b = w.root
+    b("workspace", "stop", "m")
+    image_of_its_own(w, b, "torn")
+    vm = b.dir / "state/workspaces/torn/vm"
+    put(vm / "home.qcow2", "somebody's home")
+    refused(b, "torn", "nothing says which image", "brome workspace wipe torn")
+    assert not (vm / "image").exists() and not (vm / "system.qcow2").exists()
+    (vm / "image").write_text("")
+    refused(b, "torn", "nothing says which image")
+    assert (vm / "image").read_text() == "" and (vm / "home.qcow2").read_text() == "somebody's home"
+
+
+def test_a_spoilt_disk(w):
+    """A QEMU that was taken over may leave any disk behind: its workspace does not start, in QEMU's words, and no other loses KVM by that."""
+    b = w.root
+    b("workspace", "stop", "m")
+    image = image_of_its_own(w, b, "spoilt")
+    vm = b.dir / "state/workspaces/spoilt/vm"
+    put(vm / "image", str(image))
+    put(vm / "system.qcow2", "no disk")
+    p = refused(b, "spoilt", "QEMU ended", "qcow2", code=70)
+    assert "KVM did not bring" not in p.stderr and (image / "accel").read_text().startswith("kvm\n"), p
+
+
+def test_no_tap(w):
+    for b in (w.root, w.plain):
+        b("workspace", "stop", "m")
+    sh("mount", "-t", "tmpfs", "none", "/dev/net")
+    try:
+        for b in (w.root, w.plain):
+            refused(b, "m", "a machine needs /dev/net/tun")
+    finally:
+        sh("umount", "/dev/net")
+
+
 def test_a_kvm_that_boots_nothing(w):
     """/dev/kvm may open and boot no kernel: the start goes on emulated, says so once, and it is remembered."""
     b = w.root
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         raise Skip("no /dev/kvm to open")
-    image = b.dir / "kvm-image"
-    image.mkdir()
-    for name in ("vmlinuz", "initrd", "base.ext4", "home.ext4", "manifest.json"):
-        try:
-            os.link(w.image / name, image / name)
-        except OSError:
-            sh("cp", "--sparse=always", w.image / name, image / name)
-    (image / "accel").write_text("kvm\nKVM runs it: hello after 900 ms\n")
-    b.config.write_text(b.config.read_text() + f'workspace kvm {{ isolation vm; image "{image}"; memory 1G; rules {{ default deny }} }}\n')
+    image = image_of_its_own(w, b, "kvm")
     p = b("run", "kvm", "--", "echo", "ran", check=0, timeout=BOOT_SECONDS)
     assert p.stdout == "ran\n", p
     if (image / "accel").read_text().startswith("kvm"):
