@@ -94,7 +94,8 @@ def test_build(w):
     check_base(folder / "base.ext4", m["kernel"])
     assert subprocess.run(["e2fsck", "-fn", str(folder / "home.ext4")], capture_output=True).returncode == 0
     assert "Mode:  0700" in debugfs(folder / "home.ext4", "stat /")
-    if m["init"] == "brome-guest-vm" and shutil.which("qemu-system-x86_64"):
+    assert m["init"] == "brome-guest-vm", m
+    if shutil.which("qemu-system-x86_64"):
         assert (folder / "accel").read_text().split("\n")[0] in ("kvm", "tcg")
     listed = json.loads(b("image", "ls", "--json", check=0).stdout)
     assert listed["image"] == name and listed["current"] and listed["workspaces"] == [] and listed["disk_bytes"] < (2 << 30), listed
