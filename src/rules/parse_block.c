@@ -346,11 +346,16 @@ static struct workspace_entry *workspace_slot(struct parser *p, struct slice nam
 /* What only a complete block can be asked. */
 static bool machine_ok(struct parser *p, const struct block *b, uint32_t at)
 {
-        enum { MACHINE_MIN_BYTES = 256 << 20 }; /* its kernel and the unpacked initrd want a part of it */
+        enum {
+                MACHINE_MIN_BYTES = 256 << 20, /* its kernel and the unpacked initrd want a part of it */
+                MACHINE_CPU_PERCENT = 64 * 100, /* COMMAND_CPUS of vm/command.h */
+        };
         const struct config_workspace *w = &b->ws->w;
 
         if (w->isolation != ISOLATION_VM)
                 return w->image.n == 0 || parser_fail(p, b->image_at, "an image is for a machine: `isolation vm`");
+        if (w->cpu_percent > MACHINE_CPU_PERCENT)
+                return parser_fail(p, at, "a machine has 64 processors at most");
         return w->memory_bytes == 0 || w->memory_bytes >= MACHINE_MIN_BYTES || parser_fail(p, at, "a machine with less than 256M does not start");
 }
 
