@@ -137,6 +137,9 @@ static int image_whole(const struct vmroot *r, struct err *err)
 
 static int find_program(struct vmroot *r, struct err *err)
 {
+#ifndef __x86_64__
+        return err_set(err, "machines run on amd64 alone so far; leave `isolation vm` out"); /* vm/command.c: q35 and its devices */
+#endif
         for (size_t i = 0; i < COUNT(programs); i++)
                 if (access(programs[i], X_OK) == 0) {
                         r->qemu = programs[i];

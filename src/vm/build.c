@@ -169,7 +169,7 @@ static int find_distribution(struct build *b, struct err *err)
                 if (strcmp(id, distributions[i].id) == 0)
                         b->distribution = &distributions[i];
         if (!b->distribution || !b->suite[0] || strspn(b->suite, letters) != strlen(b->suite))
-                return err_set(err, "images are made from the package sources of Debian and Ubuntu, and /etc/os-release says `%s`; `image \"file.qcow2\"` uses a disk of yours",
+                return err_set(err, "images are made from the package sources of Debian and Ubuntu, and /etc/os-release says `%s`; `image \"FOLDER\"` in the configuration uses one that was made elsewhere",
                                esc_str(id));
 #if defined(__x86_64__)
         memcpy(b->architecture, "amd64", sizeof("amd64"));
