@@ -68,13 +68,18 @@ static void learn_url(struct realms *r, struct slice url)
         arena_fini(&a);
 }
 
+/* More realms than are kept are none that a registry names: each is read to its end, so that many would cost much. */
 void realms_learn(struct realms *r, struct slice www_authenticate)
 {
-        for (size_t i = 0; i + strlen("realm") <= www_authenticate.n; i++) {
+        size_t seen = 0;
+
+        for (size_t i = 0; i + strlen("realm") <= www_authenticate.n && seen < REALMS_MAX; i++) {
                 struct slice s = slice_skip(www_authenticate, i);
 
-                if (slice_iis(slice_first(s, strlen("realm")), "realm"))
-                        learn_url(r, realm_value(s));
+                if (!slice_iis(slice_first(s, strlen("realm")), "realm"))
+                        continue;
+                learn_url(r, realm_value(s));
+                seen++;
         }
 }
 
@@ -157,17 +162,23 @@ bool tokenserver_drops(struct slice field)
         return slice_is(field, "set-cookie") || slice_is(field, "set-cookie2") || account_is_header(field);
 }
 
+static size_t find_any(struct slice s, size_t from, const char *set)
+{
+        while (from < s.n && (!s.p[from] || !strchr(set, s.p[from])))
+                from++;
+        return from;
+}
+
+/* In one pass, whoever reads the query or the fragment, and wherever they begin: "?" and "#" part pairs as "&" does. */
 bool tokenserver_url_has_key(struct slice url)
 {
-        ptrdiff_t from;
         struct slice key, value;
 
-        while ((from = slice_find(url, '?')) >= 0 || (from = slice_find(url, '#')) >= 0) {
-                struct slice rest = url = slice_skip(url, (size_t)from + 1);
-                ptrdiff_t end = slice_find(rest, '#');
+        for (size_t at = find_any(url, 0, "?#"), end; at < url.n; at = end) {
+                struct slice rest;
 
-                if (end >= 0)
-                        rest = slice_first(rest, (size_t)end);
+                end = find_any(url, at + 1, "?#&");
+                rest = slice_of(url.p + at + 1, end - at - 1);
                 while (query_next(&rest, &key, &value))
                         if (value.n && (account_is_query(key) || account_same_query(key, SLICE_LIT("code"))))
                                 return true;

@@ -19,7 +19,7 @@ struct realms {
         size_t n; /* that were ever learnt */
 };
 
-/* The realms of a WWW-Authenticate field, where they are URLs. */
+/* The realms of a WWW-Authenticate field, where they are URLs; of more than REALMS_MAX the first. */
 void realms_learn(struct realms *r, struct slice www_authenticate);
 bool tokenserver_asked(const struct realms *r, const struct request *req);
 /* Of its answers: may this field hold a token? Then it does not go on. */

@@ -71,6 +71,42 @@ static void test_realms(void **state)
         assert_false(asked(state, &r, "many.example", "GET /0", ""));
 }
 
+/* In one field: the first ones, and no more work than for those. */
+static void test_many_realms(void **state)
+{
+        struct realms r = { .n = 0 };
+        char field[2048];
+        size_t n = 0;
+
+        for (int i = 0; i < REALMS_MAX + 2; i++)
+                n += (size_t)snprintf(field + n, sizeof(field) - n, "Bearer realm=\"https://many.example/%d\", ", i);
+        realms_learn(&r, slice_of(field, n));
+        assert_int_equal(r.n, REALMS_MAX);
+        assert_true(asked(state, &r, "many.example", "GET /0", ""));
+        assert_false(asked(state, &r, "many.example", "GET /16", ""));
+}
+
+/* Cut at every byte, in memory that ends there: what was whole before the cut is found, and nothing beyond it is read. */
+static void test_cut(void **state)
+{
+        static const char field[] = "Bearer realm=\"https://auth.example/give\",service=\"a\"", url[] = "https://a.example/x?a=1#b=2&access_token=345", text[] = "{\"access_token\": \"x\"}";
+        const size_t realm_whole = strlen("Bearer realm=\"https://auth.example/give"), key_whole = strlen("https://a.example/x?a=1#b=2&access_token=3"), name_whole = strlen("{\"access_token\"");
+
+        for (size_t n = 0; n < sizeof(field); n++) {
+                struct realms r = { .n = 0 };
+                char *cut = malloc(n ? n : 1);
+
+                assert_non_null(cut);
+                realms_learn(&r, slice_of(memcpy(cut, field, n), n));
+                assert_int_equal(asked(state, &r, "auth.example", "GET /give", ""), n >= realm_whole);
+                if (n < sizeof(url))
+                        assert_int_equal(tokenserver_url_has_key(slice_of(memcpy(cut, url, n), n)), n >= key_whole);
+                if (n < sizeof(text))
+                        assert_int_equal(tokenserver_suspects(slice_of(memcpy(cut, text, n), n)), n >= name_whole);
+                free(cut);
+        }
+}
+
 static void test_odd_challenges(void **state)
 {
         static const char *const odd[] = { "", "realm", "realm=", "realm=\"", "realm=\"https://", "realm=\"https:///x\"", "realm=\"https://a.example/\xff\"", "realm=\"https://u@a.example/\"",
@@ -96,7 +132,11 @@ static void test_answers(void **state)
         assert_true(tokenserver_url_has_key(SLICE_LIT("https://a.example/#access_token=abc")));
         assert_true(tokenserver_url_has_key(SLICE_LIT("/x?a=1#b=2&Token=3")));
         assert_true(tokenserver_url_has_key(SLICE_LIT("/x#a?token=3")));
+        assert_true(tokenserver_url_has_key(SLICE_LIT("/x#access_token=a?b")));
+        assert_true(tokenserver_url_has_key(SLICE_LIT("/x?a=1#access_token=3&b=c?d")));
+        assert_true(tokenserver_url_has_key(SLICE_LIT("/x#a=1;b?c#access_token=3")));
         assert_true(tokenserver_url_has_key(SLICE_LIT("/back?code=3")));
+        assert_false(tokenserver_url_has_key(SLICE_LIT("/access_token=3&token=4?x=1")));
         assert_false(tokenserver_url_has_key(SLICE_LIT("/x?service=a&scope=b")));
         assert_false(tokenserver_url_has_key(SLICE_LIT("/token")));
         assert_false(tokenserver_url_has_key(SLICE_EMPTY));
@@ -112,6 +152,6 @@ static void test_answers(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = { ARENA_TEST(test_by_what_is_asked), ARENA_TEST(test_realms), ARENA_TEST(test_odd_challenges), ARENA_TEST(test_answers) };
+        const struct CMUnitTest tests[] = { ARENA_TEST(test_by_what_is_asked), ARENA_TEST(test_realms), ARENA_TEST(test_many_realms), ARENA_TEST(test_cut), ARENA_TEST(test_odd_challenges), ARENA_TEST(test_answers) };
         return cmocka_run_group_tests_name("account/tokenserver", tests, NULL, NULL);
 }
