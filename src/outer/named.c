@@ -187,7 +187,7 @@ void named_add(struct named *n, struct slice repository, struct slice id)
         n->ids++;
 }
 
-enum named_answer named_ask(struct named *n, struct slice repository, struct slice id, uint32_t body, unsigned use)
+enum named_answer named_ask(struct named *n, struct slice repository, struct slice id, struct named_body *body, unsigned use)
 {
         struct repository *r = find(n, repository);
         struct slot asked, *s;
@@ -197,11 +197,12 @@ enum named_answer named_ask(struct named *n, struct slice repository, struct sli
         s = place(n, r->slots, r->cap, &asked);
         if (!s->digits)
                 return NAMED_NO;
-        if (s->body != body)
+        if (s->body != body->number)
                 s->uses = 0;
-        s->body = body;
-        if (s->uses & 1u << use)
+        s->body = body->number;
+        if (s->uses & 1u << use || body->went[use] >= r->count)
                 return NAMED_AGAIN;
         s->uses |= (uint8_t)(1u << use);
+        body->went[use]++;
         return NAMED_YES;
 }

@@ -13,7 +13,12 @@ void named_free(struct named *n); /* NULL is fine; wipes */
 void named_add(struct named *n, struct slice repository, struct slice id);
 enum named_answer { NAMED_NO, NAMED_YES, NAMED_AGAIN }; /* AGAIN: the same body asked the same before */
 enum { NAMED_USES = 8 };
-/* body: a number of the body that asks; use: what for, below NAMED_USES. */
-enum named_answer named_ask(struct named *n, struct slice repository, struct slice id, uint32_t body, unsigned use);
+/* A body that asks. Where another one asks between for the same id, a repetition is not seen; but no body hears YES more often than there are ids. */
+struct named_body {
+        uint32_t number; /* its own */
+        uint32_t went[NAMED_USES];
+};
+/* use: what for, below NAMED_USES. */
+enum named_answer named_ask(struct named *n, struct slice repository, struct slice id, struct named_body *body, unsigned use);
 
 #endif

@@ -15,8 +15,8 @@ struct reading {
         struct question question;
         bool sent;
         bool rewrites, is_open; /* a git body; it may go */
-        uint32_t body_number;
         struct git_body body;
+        struct named_body asks; /* as it is known to named.h */
         bool learns;
         struct git_answer answer;
 };
@@ -65,7 +65,7 @@ static enum git_named named_of(void *ctx, enum git_use use, struct slice id)
         struct outer *o = r->ex->outer;
         uint32_t misses = r->ex->decision.misses;
 
-        switch (named_ask(o->named, r->repository, id, r->body_number, use)) {
+        switch (named_ask(o->named, r->repository, id, &r->asks, use)) {
         case NAMED_YES:
                 return GIT_NAMED;
         case NAMED_AGAIN:
@@ -77,7 +77,7 @@ static enum git_named named_of(void *ctx, enum git_use use, struct slice id)
         if (use == GIT_HAVE || !misses || !budget_take(o->budgets, r->registry, 1, misses, clock_mono_ms()))
                 return GIT_UNNAMED;
         named_add(o->named, r->repository, id); /* said once, it says nothing new: a fetch repeats it in each round */
-        (void)named_ask(o->named, r->repository, id, r->body_number, use);
+        (void)named_ask(o->named, r->repository, id, &r->asks, use);
         return GIT_NAMED;
 }
 
@@ -109,7 +109,7 @@ enum reason reading_begin(struct exchange *ex)
         if (name_it(r) < 0)
                 return REASON_LIMIT;
         r->rewrites = r->profile == PROFILE_GIT && ex->req.body != BODY_NONE;
-        r->body_number = ++number ? number : ++number;
+        r->asks.number = ++number ? number : ++number;
         git_body_begin(&r->body, named_of, r);
         if (r->profile == PROFILE_GIT && slice_is(ex->req.method, "POST") && !r->rewrites) {
                 r->body.problem = "git-upload-pack is asked with a body";

@@ -18,11 +18,20 @@ static struct slice id_of(unsigned k, char text[65], int digits)
         return slice_str(text);
 }
 
+/* The bodies of a test, by their numbers. */
+static struct named_body *body_of(uint32_t number)
+{
+        static struct named_body bodies[32];
+
+        bodies[number].number = number;
+        return &bodies[number];
+}
+
 static enum named_answer ask(struct named *n, struct slice repository, unsigned k, uint32_t body)
 {
         char text[65];
 
-        return named_ask(n, repository, id_of(k, text, 40), body, 0);
+        return named_ask(n, repository, id_of(k, text, 40), body_of(body), 0);
 }
 
 static void add(struct named *n, struct slice repository, unsigned k)
@@ -50,16 +59,35 @@ static void test_names(void **state)
         }
         assert_int_equal(ask(n, A, 1000, 9), NAMED_NO);
         /* Asked for another use it is not asked again; the longer id of the same digits is another object; what is no id is none. */
-        assert_int_equal(named_ask(n, A, id_of(1, text, 40), 10, 1), NAMED_YES);
-        assert_int_equal(named_ask(n, A, id_of(1, text, 40), 10, 2), NAMED_YES);
-        assert_int_equal(named_ask(n, A, id_of(1, text, 40), 10, 1), NAMED_AGAIN);
-        assert_int_equal(named_ask(n, A, SLICE_LIT("0000000000000000000000000000000000000001000000000000000000000000"), 10, 0), NAMED_NO);
-        assert_int_equal(named_ask(n, A, SLICE_LIT("000000000000000000000000000000000000000"), 10, 0), NAMED_NO);
-        assert_int_equal(named_ask(n, A, SLICE_LIT("00000000000000000000000000000000000000AB"), 10, 0), NAMED_NO);
+        assert_int_equal(named_ask(n, A, id_of(1, text, 40), body_of(10), 1), NAMED_YES);
+        assert_int_equal(named_ask(n, A, id_of(1, text, 40), body_of(10), 2), NAMED_YES);
+        assert_int_equal(named_ask(n, A, id_of(1, text, 40), body_of(10), 1), NAMED_AGAIN);
+        assert_int_equal(named_ask(n, A, SLICE_LIT("0000000000000000000000000000000000000001000000000000000000000000"), body_of(10), 0), NAMED_NO);
+        assert_int_equal(named_ask(n, A, SLICE_LIT("000000000000000000000000000000000000000"), body_of(10), 0), NAMED_NO);
+        assert_int_equal(named_ask(n, A, SLICE_LIT("00000000000000000000000000000000000000AB"), body_of(10), 0), NAMED_NO);
         named_add(n, A, id_of(5, text, 64));
-        assert_int_equal(named_ask(n, A, id_of(5, text, 64), 11, 0), NAMED_YES);
+        assert_int_equal(named_ask(n, A, id_of(5, text, 64), body_of(11), 0), NAMED_YES);
         named_free(n);
         named_free(NULL);
+}
+
+/* Two bodies that are open at once and take turns: what one says again is not seen, but all that it says is bounded by what there is to say. */
+static void test_in_turn(void **state)
+{
+        struct named *n = named_new();
+        unsigned yes = 0;
+
+        (void)state;
+        for (unsigned k = 1; k <= 3; k++)
+                add(n, A, k);
+        for (unsigned i = 0; i < 100; i++)
+                for (unsigned k = 1; k <= 3; k++) {
+                        yes += ask(n, A, k, 20) == NAMED_YES;
+                        (void)ask(n, A, k, 21);
+                }
+        assert_int_equal(yes, 3);
+        assert_int_equal(ask(n, A, 1, 22), NAMED_YES);
+        named_free(n);
 }
 
 static void test_bounds(void **state)
@@ -91,6 +119,6 @@ static void test_bounds(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_names), cmocka_unit_test(test_bounds) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_names), cmocka_unit_test(test_in_turn), cmocka_unit_test(test_bounds) };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
