@@ -1,5 +1,6 @@
 /* See world.h. */
 #include "world.h"
+#include "base/clock.h"
 #include "outer/account.h"
 #include "outer/answer.h"
 #include "outer/consent.h"
@@ -294,6 +295,7 @@ bool world_request(struct world *w, unsigned which)
         ex->outer = &w->outer;
         ex->stream = (int32_t)(2 * w->count - 1);
         ex->state = EXCHANGE_WAITING;
+        ex->pooled_ms = clock_mono_ms();
         ex->decision.max_body = -1;
         arena_init(&ex->arena, EXCHANGE_ARENA_BYTES);
         buf_init(&ex->up, 0);

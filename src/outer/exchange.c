@@ -1,6 +1,7 @@
 /* Exchanges: see exchange.h. */
 #include "outer/exchange.h"
 
+#include "base/clock.h"
 #include "base/esc.h"
 #include "base/log.h"
 #include "outer/account.h"
@@ -39,7 +40,9 @@ void exchange_abort(struct exchange *ex)
 
 bool exchange_is_replayable(const struct exchange *ex)
 {
-        return ex->state < EXCHANGE_ANSWERED && !ex->up_lost && ex->interim == 0 && ex->retries < POOL_RETRIES_MAX && ex->refusals < POOL_REFUSALS_MAX;
+        if (ex->retries >= POOL_RETRIES_MAX || ex->refusals >= POOL_REFUSALS_MAX || clock_mono_ms() - ex->pooled_ms >= POOL_AGAIN_MS)
+                return false;
+        return ex->state < EXCHANGE_ANSWERED && !ex->up_lost && ex->interim == 0;
 }
 
 /* What is not in the queue any more is charged to the link's windows no longer. The queue may hold more than came, or less: a secret is put in. */
@@ -268,6 +271,7 @@ void exchange_go(struct exchange *ex)
         switch (ex->kind) {
         case KIND_HTTP:
         case KIND_WEBSOCKET:
+                ex->pooled_ms = clock_mono_ms();
                 pool_open(o->pool, ex);
                 break;
         case KIND_TCP:

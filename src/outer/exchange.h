@@ -86,6 +86,7 @@ struct exchange {
         struct exchange *prev, *next;           /* all of the link */
         struct exchange *queue_prev, *queue_next; /* the upstream's own list */
         int64_t queued_ms;                        /* when it began to wait for a connection */
+        int64_t pooled_ms;                        /* when it first did */
 
         struct field_list block; /* of the request, then of its trailers, while it comes in */
 };
@@ -142,7 +143,8 @@ static inline bool exchange_wants_more(const struct exchange *ex)
 {
         return buf_len(&ex->down) + ex->down_raw_bytes <= EXCHANGE_DOWN_BYTES / 4 && exchange_has_room(ex);
 }
-/* All of it is still here, and nothing of an answer was passed on: it may be sent over another connection, if the server did nothing with it. */
+/* All of it is still here, nothing of an answer was passed on, and it was not tried too often or too long: it may be sent over another connection, if the
+ * server did nothing with it. */
 bool exchange_is_replayable(const struct exchange *ex);
 /* Its body is whole again, as it was before the first connection. 0, or -1 (memory). */
 int exchange_rewind(struct exchange *ex) __attribute__((warn_unused_result));

@@ -65,6 +65,7 @@ enum {
         POOL_LOOK_MS = 1000,                  /* that deadline is looked at so often while anything waits */
         POOL_RETRIES_MAX = 2,                 /* of one exchange on stale connections */
         POOL_REFUSALS_MAX = 64,               /* of one exchange: a server that ends each connection after N requests refuses what comes behind them */
+        POOL_AGAIN_MS = 60 * 1000,            /* after that it is not sent once more: each time it may wait POOL_WAIT_MS, and a client gave up by then */
         /* origins over HTTP/2 */
         H2_STREAM_WINDOW = 512 * 1024,        /* 40 Mbit/s at 100 ms */
         H2_WINDOW = 8 << 20,                  /* one slow stream must not stop its neighbours */

@@ -14,8 +14,12 @@ def rules(port, tls=True):
     return 'host again.example { address 127.0.0.1 port %d%s }\nrules {\nallow any again.example:*\ndefault deny\n}\n' % (port, '; ca file "ca.pem"' if tls else "")
 
 
+def frame(kind, stream, payload):
+    return len(payload).to_bytes(3, "big") + bytes([kind, 0]) + stream.to_bytes(4, "big") + payload
+
+
 class Frames(Raw):
-    """HTTP/2 over TLS. `rule(origin, connection number, stream id, request)` says what becomes of a complete request: "ok", "refuse", "goaway", "cut" or None."""
+    """HTTP/2 over TLS. `rule(origin, connection number, stream id, request)` says what becomes of a complete request: "ok", "refuse", "goaway", "leave" (GOAWAY that says it was taken, then it is refused), "cut" or None."""
     def __init__(self, rule, at_head=False):
         self.rule, self.at_head, self.got, self.done, self.lock = rule, at_head, [], [], threading.Lock()
         super().__init__(self.talk, tls_server(*LEAF, alpn=["h2"]))
@@ -46,9 +50,12 @@ class Frames(Raw):
                     conn.send_data(e.stream_id, b"ok", end_stream=True)
                 elif say == "refuse":
                     conn.reset_stream(e.stream_id, error_code=7)
+                elif say == "leave":
+                    c.sendall(conn.data_to_send() + frame(7, 0, e.stream_id.to_bytes(4, "big") + (0).to_bytes(4, "big")) + frame(3, e.stream_id, (7).to_bytes(4, "big")))
+                    return
                 elif say == "goaway":
                     # What came up to the stream before was taken, this one was not (RFC 9113 section 6.8).
-                    c.sendall(conn.data_to_send() + (8).to_bytes(3, "big") + b"\x07\0" + (0).to_bytes(4, "big") + max(e.stream_id - 2, 0).to_bytes(4, "big") + (0).to_bytes(4, "big"))
+                    c.sendall(conn.data_to_send() + frame(7, 0, max(e.stream_id - 2, 0).to_bytes(4, "big") + (0).to_bytes(4, "big")))
                     return
                 elif say == "cut":
                     return
@@ -101,6 +108,12 @@ def t_refused_for_ever():
     with world(o) as d:
         r = d.get("https", "again.example:443", "/")
         expect(r.status == 502 and len(o.got) == 3, (r, o.got))
+    # As if it had taken others each time: so often as a server may refuse that ends its connections, and no more.
+    o = Frames(lambda o, n, stream, what: "leave" if what[1] == "/" else "ok")
+    with world(o) as d:
+        r = d.get("https", "again.example:443", "/", method="POST", body="x")
+        expect(r.status == 502 and r.reason == "upstream-closed" and len(o.got) == 65, (r, len(o.got)))
+        expect(d.get("https", "again.example:443", "/other").status == 200, "it serves others")
 
 
 def t_long_body():
