@@ -43,7 +43,7 @@ def hostile(w, number):
     return folder
 
 
-ATTACKS = range(10)
+ATTACKS = range(11)
 
 
 def make_world():
@@ -97,8 +97,9 @@ def refused(n, sign):
 
 
 test_garbage = refused(0, "broke its protocol")
-test_another_version = refused(1, "broke its protocol")
+test_another_version = refused(1, "speaks version 4294967295 of its protocol")
 test_set_up_fails_in_colours = refused(2, "could not be set up inside")
+test_silence = refused(10, "said nothing for 120 s")
 
 
 def launcher(w):

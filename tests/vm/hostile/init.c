@@ -190,6 +190,7 @@ static void attack(void)
 #elif ATTACK == 9 /* hello again */
         s = opened();
         number(0, HELLO, VERSION);
+#elif ATTACK == 10 /* not a word */
 #endif
         (void)s, (void)block, (void)failed, (void)opened, (void)window;
 }
